@@ -1,0 +1,182 @@
+"""The conversation with a desktop: reset it, act on it, look at it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from envs_node.messages.actions import Action
+from envs_node.messages.base import DesktopId, Message
+from envs_node.messages.tasks import Task
+
+
+class Element(msgspec.Struct, frozen=True, array_like=True):
+    """One thing on the screen that has a name or can be used, from the accessibility tree."""
+
+    role: str
+    """AT-SPI role name: `push button`, `menu item`, `text`, `table cell`, `frame` …"""
+    name: str
+    value: str
+    """Text content, cut to 200 characters."""
+    x: int
+    y: int
+    width: int
+    height: int
+    states: tuple[str, ...] = ()
+    """The AT-SPI states that matter: `focused checked selected pressed editable expanded modal`."""
+
+
+class Signature(msgspec.Struct, frozen=True, kw_only=True):
+    """What two desktops must share to stand in the same state."""
+
+    frame: str
+    """xxh3-128 of the frame's pixels, hex."""
+    tiles: bytes
+    """4 bytes a tile (xxh3, first 4 bytes), row by row; says how much of two frames differs."""
+    columns: int
+    windows: tuple[str, ...]
+    """Titles of the top-level windows, bottom to top."""
+    focus: str
+    """Title of the window with the keyboard focus."""
+    elements: str
+    """Digest of the element list's roles, names, values and states."""
+    files: str
+    """Digest of the working files: what lies in the user's home, hidden files left out."""
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
+    """The screen after input was delivered and the picture stood still."""
+
+    width: int
+    height: int
+    elements: tuple[Element, ...]
+    signature: Signature
+    time_ns: int
+    settled: bool = True
+    """False when the picture was still changing at the cap."""
+    settle_ms: int = 0
+    """How long the wait for a still picture took."""
+    frame: bytes = b""
+    """zstd of BGRX rows; filled in only for a proposer that looks at pixels."""
+
+
+class Configure(Message, frozen=True, kw_only=True):
+    """Take a task. Answered by `Configured` or `ConfigureFailed`; the desktop is not touched."""
+
+    desktop_id: DesktopId
+    task: Task
+
+
+class Configured(Message, frozen=True, kw_only=True):
+    """Answers `Configure`."""
+
+    desktop_id: DesktopId
+
+
+class ConfigureFailed(Message, frozen=True, kw_only=True):
+    """Refuses `Configure`: a set-up step is unknown or a file is missing."""
+
+    desktop_id: DesktopId
+    reason: str
+
+
+class Reset(Message, frozen=True, kw_only=True):
+    """Start over: a fresh desktop, set up to the task's start. Answered by `ResetDone`/`ResetFailed`."""
+
+    desktop_id: DesktopId
+    episode: int
+    """Counts the resets of this desktop; a repeated number is answered, not done again."""
+
+
+class ResetDone(Message, frozen=True, kw_only=True):
+    """Answers `Reset`."""
+
+    desktop_id: DesktopId
+    episode: int
+    observation: Observation
+    guest_pid: int
+    """The desktop's first process, as this host numbers it: the way into its namespaces."""
+    reset_ms: int
+
+
+class ResetFailed(Message, frozen=True, kw_only=True):
+    """Refuses `Reset`: the desktop did not start or a set-up step failed."""
+
+    desktop_id: DesktopId
+    episode: int
+    reason: str
+
+
+class Act(Message, frozen=True, kw_only=True):
+    """Perform one action. Answered by `Acted` once the screen is still, or by `ActFailed`."""
+
+    desktop_id: DesktopId
+    episode: int
+    step: int
+    """Position in the episode, from 0. A repeated step is answered, not performed again."""
+    action: Action
+
+
+class Acted(Message, frozen=True, kw_only=True):
+    """Answers `Act`."""
+
+    desktop_id: DesktopId
+    episode: int
+    step: int
+    observation: Observation
+    act_ms: int
+
+
+class ActFailed(Message, frozen=True, kw_only=True):
+    """Refuses `Act`: the action makes no sense on this screen."""
+
+    desktop_id: DesktopId
+    episode: int
+    step: int
+    reason: str
+
+
+class Observe(Message, frozen=True, kw_only=True):
+    """Look without acting. Answered by `Observed`."""
+
+    desktop_id: DesktopId
+
+
+class Observed(Message, frozen=True, kw_only=True):
+    """Answers `Observe`."""
+
+    desktop_id: DesktopId
+    observation: Observation
+
+
+class FetchFrame(Message, frozen=True, kw_only=True):
+    """Send the PNG of a frame seen in this episode. Answered by `FrameFetched`/`FrameUnknown`."""
+
+    desktop_id: DesktopId
+    frame: str
+    """`Signature.frame`."""
+
+
+class FrameFetched(Message, frozen=True, kw_only=True):
+    """Answers `FetchFrame`."""
+
+    frame: str
+    png: bytes
+
+
+class FrameUnknown(Message, frozen=True, kw_only=True):
+    """Refuses `FetchFrame`: the frame is not of this episode, or was dropped for space."""
+
+    frame: str
+    reason: str
+
+
+class Close(Message, frozen=True, kw_only=True):
+    """Destroy the desktop. Answered by `Closed`."""
+
+    desktop_id: DesktopId
+
+
+class Closed(Message, frozen=True, kw_only=True):
+    """Answers `Close`."""
+
+    desktop_id: DesktopId

@@ -1,0 +1,75 @@
+"""The conversation with a trainer."""
+
+from __future__ import annotations
+
+import msgspec
+
+from envs_node.messages.base import Message
+
+
+class FitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to fit."""
+
+    learning_rate: float = 3e-4
+    batch_size: int = 8
+    epochs: int = 1
+    label_smoothing: float = 0.0
+    hard_beta: float = 1.0
+    """Weight of an example is (1 - success rate of its task) ** beta, mean 1."""
+    weight_max: float = 4.0
+    """Cap of a weight, after the mean was set to 1."""
+    certified_only: bool = True
+    checkpoint_steps: int = 20
+    seed: int = 0
+    threads: int = 1
+
+
+class Fit(Message, frozen=True, kw_only=True):
+    """Fit a policy on a ledger. Answered by `Fitted` or `FitFailed`; goes on from a checkpoint."""
+
+    fit_id: str
+    ledger: str
+    """Path of the ledger's database file."""
+    base: str
+    """Folder of the policy to start from."""
+    out: str
+    """Folder of the fitted policy; checkpoints lie in `<out>/checkpoints`."""
+    settings: FitSettings = FitSettings()
+
+
+class FitReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fit did."""
+
+    trajectories: int
+    examples_before_sharing: int
+    examples: int
+    """After each shared step is counted once."""
+    optimizer_steps: int
+    loss_first: float
+    loss_last: float
+    weight_min: float
+    weight_max: float
+    kl_old_new: float
+    """Mean of log p_old - log p_new on the examples, in nats."""
+    effective_sample_size: float
+    """Of the importance weights p_new / p_old, as a share of the examples."""
+    entropy_before: float
+    entropy_after: float
+    wall_s: float
+    resumed: bool = False
+
+
+class Fitted(Message, frozen=True, kw_only=True):
+    """Answers `Fit`."""
+
+    fit_id: str
+    policy: str
+    """Folder of the fitted policy."""
+    report: FitReport
+
+
+class FitFailed(Message, frozen=True, kw_only=True):
+    """Refuses `Fit`: no examples, no such policy."""
+
+    fit_id: str
+    reason: str

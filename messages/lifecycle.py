@@ -1,0 +1,131 @@
+"""What nodes and actors say of themselves."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from envs_node.messages.base import ActorName, Message
+
+Role = Literal["all", "head", "desktop", "policy", "trainer"]
+
+
+class Join(Message, frozen=True, kw_only=True):
+    """A node introduces itself to the head. Answered by `Joined` or `JoinFailed`."""
+
+    node: str
+    role: Role
+    url: str
+    """Where it listens; empty for a node that only dials."""
+    actors: tuple[ActorName, ...]
+    version: str
+
+
+class Joined(Message, frozen=True, kw_only=True):
+    """Answers `Join`."""
+
+    head: str
+    version: str
+
+
+class JoinFailed(Message, frozen=True, kw_only=True):
+    """Refuses `Join`: another version, or a name that is taken."""
+
+    reason: str
+
+
+class Resolve(Message, frozen=True, kw_only=True):
+    """Where does an actor of this kind live? Answered by `Resolved`."""
+
+    prefix: str
+    """For example `proposer/`."""
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """An actor and the address of its node."""
+
+    actor: ActorName
+    url: str
+
+
+class Resolved(Message, frozen=True, kw_only=True):
+    """Answers `Resolve`; empty when there is none yet."""
+
+    places: tuple[Place, ...]
+
+
+class Crashed(Message, frozen=True, kw_only=True):
+    """A supervisor saw its child die."""
+
+    child: str
+    error: str
+    restarts: int
+
+
+class ActorFailed(Message, frozen=True, kw_only=True):
+    """Answers a request whose actor crashed over it, or that nobody took: ask again or give up."""
+
+    to: ActorName
+    reason: str
+
+
+class SearchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to search, and how much may be spent."""
+
+    samples: int = 8
+    """Proposals sampled at each step."""
+    temperature: float = 0.7
+    support_min: int = 2
+    """Proposals that must agree before a bucket may earn a branch."""
+    branches_node_max: int = 3
+    """Buckets of one node that may earn a branch, the followed one included."""
+    leaves_task_max: int = 8
+    """Judged leaves a task may spend, certifications apart."""
+    successes_task_max: int = 3
+    """Distinct certified successes after which a task is let go."""
+    actions_task_max: int = 200
+    steps_max: int = 10
+    lease_ms: int = 20_000
+    infra_retries_max: int = 2
+    """How often a branch that broke through no fault of its own is sent out again."""
+    seed: int = 0
+    rollouts: int = 0
+    """Of an eval: sampled rollouts a task, beside one greedy; 0 searches the tree."""
+    fingerprint: Literal["element", "grid"] = "element"
+    """`grid` is the published 50-px fingerprint; `element` snaps to the element that was hit."""
+
+
+class StartRun(Message, frozen=True, kw_only=True):
+    """Search these tasks on the head. Answered by `RunStarted` or `RunRefused`."""
+
+    tasks: tuple[bytes, ...]
+    """Each a msgpack `Task`."""
+    settings: SearchSettings
+    run: str
+    """Name of the run's folder on the head."""
+    is_resumed: bool = False
+
+
+class RunStarted(Message, frozen=True, kw_only=True):
+    """Answers `StartRun`."""
+
+    run: str
+
+
+class RunRefused(Message, frozen=True, kw_only=True):
+    """Refuses `StartRun`: another run is on, the folder exists, a task is broken."""
+
+    reason: str
+
+
+class StopRun(Message, frozen=True, kw_only=True):
+    """End the run now; what is kept stays kept. Answered by `RunStopped`."""
+
+    run: str
+
+
+class RunStopped(Message, frozen=True, kw_only=True):
+    """Answers `StopRun`."""
+
+    run: str

@@ -1,0 +1,233 @@
+"""The conversation between a search and the branches it sends out."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from envs_node.messages.actions import Action
+from envs_node.messages.base import ActorName, BranchId, Message, TaskId
+from envs_node.messages.desktop import Observation, Signature
+from envs_node.messages.propose import Proposal
+from envs_node.messages.verify import Verdict
+
+BranchKind = Literal["gate", "explore", "rollout", "certify"]
+"""`gate` verifies the untouched start, `explore` grows the tree, `rollout` samples alone (eval),
+`certify` replays a success on a fresh desktop."""
+
+LeafReason = Literal[
+    "finish", "fail", "step_limit", "stuck", "diverged", "no_proposal", "replayed", "infra"
+]
+
+
+class Bucket(msgspec.Struct, frozen=True, kw_only=True):
+    """Proposals with one fingerprint."""
+
+    fingerprint: str
+    proposal: Proposal
+    """The likeliest of them; ties go to the first."""
+    support: int
+    samples: int
+
+
+class PrefixStep(msgspec.Struct, frozen=True, kw_only=True):
+    """An action to replay, and the state it led to."""
+
+    action: Action
+    fingerprint: str
+    reached: Signature | None = None
+    """None where the state was never seen: nothing to compare with."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A step a branch took: what it saw, what it did, where that led."""
+
+    observation: Observation
+    """Before the action, without the frame."""
+    action: Action
+    fingerprint: str
+    text: str
+    log_prob: float
+    reached: Signature
+    changed: bool
+    """Whether the state after differs from the state before."""
+    is_replayed: bool = False
+
+
+class WorkWanted(Message, frozen=True, kw_only=True):
+    """A free desktop asks for work. Answered by `Assign` or `Idle`."""
+
+    worker: ActorName
+    task_id: TaskId | None = None
+    """The task this desktop worked on last; None for any."""
+
+
+class Idle(Message, frozen=True, kw_only=True):
+    """Answers `WorkWanted`: nothing to do now."""
+
+    retry_ms: int
+    is_over: bool = False
+    """True when no more work will come: the run has ended."""
+
+
+class Assign(Message, frozen=True, kw_only=True):
+    """Answers `WorkWanted`: drive this branch."""
+
+    branch_id: BranchId
+    task_id: TaskId
+    kind: BranchKind
+    lease: int
+    """Fencing number: a report with an older one is refused."""
+    lease_ms: int
+    """How long the lease holds without `Renew`."""
+    proposer: ActorName
+    prefix: tuple[PrefixStep, ...] = ()
+    strike_off: Bucket | None = None
+    """The first new action, after the prefix; None lets the policy choose."""
+    steps_max: int = 15
+    """Of the whole path, prefix included."""
+    samples: int = 8
+    temperature: float = 1.0
+    support_min: int = 2
+    is_greedy: bool = False
+    seed: int = 0
+
+
+class Renew(Message, frozen=True, kw_only=True):
+    """Keep the lease. Answered by `Renewed` or `LeaseLapsed`."""
+
+    branch_id: BranchId
+    lease: int
+
+
+class Renewed(Message, frozen=True, kw_only=True):
+    """Answers `Renew`, `NodeReached` and `LeafReached`: heard, and still yours."""
+
+    branch_id: BranchId
+    lease: int
+
+
+class LeaseLapsed(Message, frozen=True, kw_only=True):
+    """Refuses a report: the branch was given to somebody else, or the run is over. Stop."""
+
+    branch_id: BranchId
+    lease: int
+    reason: str
+
+
+class NodeReached(Message, frozen=True, kw_only=True):
+    """The branch stands in a state and has asked the policy. Answered by `Renewed`/`LeaseLapsed`."""
+
+    branch_id: BranchId
+    task_id: TaskId
+    lease: int
+    depth: int
+    """Actions since the start."""
+    path: tuple[str, ...]
+    """Fingerprints since the start; names the node."""
+    signature: Signature
+    buckets: tuple[Bucket, ...]
+    """Largest support first."""
+    followed: str
+    """Fingerprint of the bucket this branch goes on with."""
+    entropy: float = 0.0
+
+
+class BranchCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What a branch cost."""
+
+    replayed_actions: int = 0
+    new_actions: int = 0
+    reset_ms: int = 0
+    replay_ms: int = 0
+    act_ms: int = 0
+    propose_ms: int = 0
+    verify_ms: int = 0
+    wall_ms: int = 0
+
+
+class ReplayCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """How a replay compared with the record."""
+
+    steps: int = 0
+    """Steps compared."""
+    equal: int = 0
+    masked: int = 0
+    """Equal but for a few tiles of the picture."""
+    diverged_at: int = -1
+    """The first step that differed, from 0; -1 for none."""
+    difference: str = ""
+
+
+class LeafReached(Message, frozen=True, kw_only=True):
+    """The branch has ended and was judged. Answered by `Renewed`/`LeaseLapsed`."""
+
+    branch_id: BranchId
+    task_id: TaskId
+    lease: int
+    kind: BranchKind
+    reason: LeafReason
+    verdict: Verdict | None
+    """None when nothing was judged: the replay diverged or the desktop broke."""
+    steps: tuple[Step, ...]
+    cost: BranchCost
+    replay: ReplayCheck
+    policy: str = ""
+    detail: str = ""
+
+
+class Drive(Message, frozen=True, kw_only=True):
+    """Drive one branch to its leaf, reporting to the search. Answered by `Driven`."""
+
+    assign: Assign
+
+
+class Driven(Message, frozen=True, kw_only=True):
+    """Answers `Drive`; the report itself went to the search."""
+
+    branch_id: BranchId
+    reason: str
+
+
+class TaskProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the search of one task stands."""
+
+    task_id: TaskId
+    template: str
+    split: str
+    state: Literal["waiting", "running", "solved", "exhausted", "vacuous", "refused"]
+    branches: int = 0
+    leaves: int = 0
+    reassigned: int = 0
+    verified: int = 0
+    certified: int = 0
+    distinct: int = 0
+    nodes: int = 0
+    replayed_actions: int = 0
+    new_actions: int = 0
+    replays: int = 0
+    replay_mismatches: int = 0
+    verdicts: tuple[tuple[str, int], ...] = ()
+    """Verdict class and count."""
+    rollouts: tuple[tuple[bool, bool], ...] = ()
+    """Of an eval: (is greedy, succeeded) a rollout."""
+    detail: str = ""
+
+
+class ProgressWanted(Message, frozen=True, kw_only=True):
+    """How far is it? Answered by `Progress`."""
+
+
+class Progress(Message, frozen=True, kw_only=True):
+    """Answers `ProgressWanted`."""
+
+    tasks: tuple[TaskProgress, ...]
+    is_over: bool
+    desktops: int = 0
+    """Workers heard from within the last lease."""
+    reason: str = ""
+
+
+class Tick(Message, frozen=True, kw_only=True):
+    """Time has passed: lapse what was not renewed. Told, not asked."""
