@@ -1,4 +1,4 @@
-"""The canonical actions: what any policy may ask of any desktop. Points are native screen pixels."""
+"""The canonical actions: what a policy may ask of a desktop. Points are native screen pixels."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ ActorName = NewType("ActorName", str)
 MessageId = NewType("MessageId", str)
 
 WIRE_BYTES_MAX = 16 * 1024 * 1024
-"""Hard limit of one encoded envelope, both ways. Only a frame on its way to a proposer comes near."""
+"""Limit of one encoded envelope, both ways. Only a frame on its way to a proposer comes near."""
 
 
 class EnvsError(Exception):

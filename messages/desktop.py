@@ -80,7 +80,10 @@ class ConfigureFailed(Message, frozen=True, kw_only=True):
 
 
 class Reset(Message, frozen=True, kw_only=True):
-    """Start over: a fresh desktop, set up to the task's start. Answered by `ResetDone`/`ResetFailed`."""
+    """Start over on a fresh desktop, set up to the task's start.
+
+    Answered by `ResetDone` or `ResetFailed`.
+    """
 
     desktop_id: DesktopId
     episode: int

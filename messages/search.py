@@ -117,7 +117,10 @@ class LeaseLapsed(Message, frozen=True, kw_only=True):
 
 
 class NodeReached(Message, frozen=True, kw_only=True):
-    """The branch stands in a state and has asked the policy. Answered by `Renewed`/`LeaseLapsed`."""
+    """The branch stands in a state and has asked the policy.
+
+    Answered by `Renewed` or `LeaseLapsed`.
+    """
 
     branch_id: BranchId
     task_id: TaskId

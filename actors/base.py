@@ -1,0 +1,33 @@
+"""The actor: owns one thing, hears one message at a time, decides, answers."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from envs_node.messages.base import Envelope, Message
+
+HeardT = TypeVar("HeardT", bound=Message)
+
+
+class Actor(Generic[HeardT]):
+    """Base of all actors. `hear` is called with one message at a time, in order of arrival.
+
+    Before each `hear` the loop puts the envelope of that message into `self.envelope`: its
+    `time_ns` is the only clock a deciding actor reads, its `sender` says who asks.
+    """
+
+    envelope: Envelope[Message]
+
+    async def start(self) -> None:
+        """Acquire what the actor owns. An error here is a crash; the supervisor decides."""
+
+    async def hear(self, message: HeardT) -> Message | None:
+        """Handle one message and return its answer."""
+        raise NotImplementedError
+
+    async def stop(self) -> None:
+        """Release what the actor owns. Also called after a crash; must not raise for that."""
+
+    def statistics(self) -> dict[str, int | float]:
+        """Insides worth watching."""
+        return {}

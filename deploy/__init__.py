@@ -1,0 +1,1 @@
+"""Putting it on machines: command line, configuration, node assembly, doctor, tasks."""

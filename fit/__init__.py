@@ -1,0 +1,1 @@
+"""How the policy learns from the ledger."""

@@ -1,0 +1,1 @@
+"""Who keeps actors alive: child specs, strategies, restart intensity, leases."""
