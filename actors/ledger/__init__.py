@@ -1,0 +1,1 @@
+"""The ledger: keeps every verified, distinct success exactly once."""
