@@ -1,0 +1,1 @@
+"""The bundled task set: seeded templates over real applications, scored by OSWorld's functions."""

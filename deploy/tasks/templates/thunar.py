@@ -1,0 +1,108 @@
+"""Tasks in Thunar, a file manager."""
+
+from __future__ import annotations
+
+import random
+
+from envs_node.deploy.tasks import words
+from envs_node.deploy.tasks.template import (
+    HOME,
+    ClickOn,
+    Instance,
+    OracleStep,
+    Template,
+    launch,
+    prints,
+    upload,
+)
+from envs_node.messages.actions import Finish, Key, Type
+
+_FOLDER = f"{HOME}/work"
+
+
+def _instance(
+    instruction: str, file: str, after: tuple[str, ...], solution: tuple[OracleStep, ...]
+) -> Instance:
+    """The folder holds one file at first, and must hold `after` and nothing else at last."""
+    listing = "".join(f"{name}\n" for name in sorted(after))
+    return Instance(
+        instruction=instruction,
+        config=(upload(file, folder=_FOLDER), launch("thunar", _FOLDER)),
+        evaluator=prints(["find", _FOLDER, "-mindepth", "1", "-printf", "%y %P\\n"], listing),
+        oracle=(*solution, Finish()),
+        files={file: b"Nothing to see here.\n"},
+    )
+
+
+def _create_folder(chance: random.Random) -> Instance:
+    (file,), (name,) = words.pick(chance, words.STEMS, 1), words.pick(chance, words.PLACES, 1)
+    instruction = chance.choice(
+        (
+            f"Use File > Create Folder... with the name '{name}' and click Create",
+            f"Choose File > Create Folder..., type the name '{name}' and click Create",
+        )
+    )
+    steps = (
+        ClickOn("menu", "File"),
+        ClickOn("menu item", "Create Folder..."),
+        Type(text=name),
+        ClickOn("push button", "Create"),
+    )
+    return _instance(instruction, f"{file}.txt", (f"f {file}.txt", f"d {name}"), steps)
+
+
+def _create_file(chance: random.Random) -> Instance:
+    file, name = words.pick(chance, words.STEMS, 2)
+    instruction = chance.choice(
+        (
+            f"Use File > Create Document > Empty File... with the name '{name}' and click Create",
+            f"Choose File > Create Document > Empty File..., type '{name}' and click Create",
+        )
+    )
+    steps = (
+        ClickOn("menu", "File"),
+        ClickOn("menu", "Create Document"),
+        ClickOn("menu item", "Empty File..."),
+        Key(keys=("ctrl", "a")),
+        Type(text=name),
+        ClickOn("push button", "Create"),
+    )
+    return _instance(instruction, f"{file}.txt", (f"f {file}.txt", f"f {name}"), steps)
+
+
+def _rename_file(chance: random.Random) -> Instance:
+    old, new = words.pick(chance, words.STEMS, 2)
+    instruction = chance.choice(
+        (
+            f"Press ctrl+a to select the file, press f2, type '{new}' and click Rename",
+            f"Select all with ctrl+a, push f2, write the name '{new}' and press Rename",
+        )
+    )
+    steps = (
+        Key(keys=("ctrl", "a")),
+        Key(keys=("f2",)),
+        Type(text=new),
+        ClickOn("push button", "Rename"),
+    )
+    return _instance(instruction, f"{old}.txt", (f"f {new}.txt",), steps)
+
+
+def _copy_file(chance: random.Random) -> Instance:
+    (file,) = words.pick(chance, words.STEMS, 1)
+    instruction = chance.choice(
+        (
+            "Press ctrl+a to select the file, copy it with ctrl+c and paste it with ctrl+v",
+            "Select all with ctrl+a, press ctrl+c and then ctrl+v",
+        )
+    )
+    steps = tuple(Key(keys=("ctrl", letter)) for letter in "acv")
+    after = (f"f {file}.txt", f"f {file} (copy 1).txt")
+    return _instance(instruction, f"{file}.txt", after, steps)
+
+
+TEMPLATES = (
+    Template(name="thunar-create-folder", app="thunar", split="train", make=_create_folder),
+    Template(name="thunar-create-file", app="thunar", split="train", make=_create_file),
+    Template(name="thunar-rename-file", app="thunar", split="train", make=_rename_file),
+    Template(name="thunar-copy-file", app="thunar", split="held-out", make=_copy_file),
+)
