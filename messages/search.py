@@ -38,6 +38,8 @@ class PrefixStep(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
     reached: Signature | None = None
     """None where the state was never seen: nothing to compare with."""
+    text: str = ""
+    log_prob: float = 0.0
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,6 +172,7 @@ class LeafReached(Message, frozen=True, kw_only=True):
     task_id: TaskId
     lease: int
     kind: BranchKind
+    is_greedy: bool = False
     reason: LeafReason
     verdict: Verdict | None
     """None when nothing was judged: the replay diverged or the desktop broke."""
@@ -181,16 +184,9 @@ class LeafReached(Message, frozen=True, kw_only=True):
 
 
 class Drive(Message, frozen=True, kw_only=True):
-    """Drive one branch to its leaf, reporting to the search. Answered by `Driven`."""
+    """Drive one branch to its leaf. Answered by `LeafReached`, which its worker hands on."""
 
     assign: Assign
-
-
-class Driven(Message, frozen=True, kw_only=True):
-    """Answers `Drive`; the report itself went to the search."""
-
-    branch_id: BranchId
-    reason: str
 
 
 class TaskProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,9 +199,16 @@ class TaskProgress(msgspec.Struct, frozen=True, kw_only=True):
     branches: int = 0
     leaves: int = 0
     reassigned: int = 0
+    """Branches sent out again: their lease lapsed or their desktop broke."""
+    lost: int = 0
+    """Branches given up after too many losses."""
+    refused: int = 0
+    """Reports refused because their lease was over."""
     verified: int = 0
     certified: int = 0
     distinct: int = 0
+    uncertified: int = 0
+    """Successes that could not be reproduced on a fresh desktop."""
     nodes: int = 0
     replayed_actions: int = 0
     new_actions: int = 0

@@ -1,0 +1,1 @@
+"""One branch on one desktop."""

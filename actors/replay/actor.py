@@ -1,0 +1,222 @@
+"""Drives one branch on one desktop: replay, compare, strike off, go on to the leaf.
+
+Owns      the branch in hand, and what it has seen and done so far.
+Hears     Drive.
+Says      Configure, Reset, Act, Propose, Verify, NodeReached; answers LeafReached.
+On crash  the branch's lease runs out and the search sends the branch out again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from envs_node.actors.base import Actor
+from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Ref
+from envs_node.actors.replay.branch import BranchLostError, BranchRecord, Deadlines
+from envs_node.messages.actions import Fail, Finish
+from envs_node.messages.base import ActorName, DesktopId, Message
+from envs_node.messages.desktop import Act, Acted, Configure, Configured, Reset, ResetDone
+from envs_node.messages.propose import Propose, Proposed
+from envs_node.messages.search import (
+    Assign,
+    Bucket,
+    Drive,
+    LeafReached,
+    LeafReason,
+    LeaseLapsed,
+    NodeReached,
+    PrefixStep,
+)
+from envs_node.messages.tasks import FetchTask, Task, TaskFetched
+from envs_node.messages.verify import Verified, Verify
+from envs_node.policy.agreement import bucket_proposals
+from envs_node.policy.compare import compare
+from envs_node.policy.fingerprint import FingerprintMode
+
+_STUCK_STEPS = 2
+
+
+class ReplayActor(Actor[Drive]):
+    """Drives branches, one after the other, on the desktop it was given.
+
+    Args:
+        refs: gives a reference by name: searches and proposers differ from branch to branch.
+    """
+
+    def __init__(
+        self,
+        desktop: Ref,
+        verifier: Ref,
+        refs: Callable[[ActorName], Ref],
+        *,
+        scheduler: ActorName,
+        desktop_id: DesktopId,
+        fingerprint_mode: FingerprintMode = "element",
+        deadlines: Deadlines = Deadlines(),
+    ) -> None:
+        self._desktop = desktop
+        self._verifier = verifier
+        self._refs = refs
+        self._scheduler = refs(scheduler)
+        self._desktop_id = desktop_id
+        self._mode: FingerprintMode = fingerprint_mode
+        self._deadlines = deadlines
+        self._episode = 0
+        self._task: Task | None = None
+
+    async def hear(self, message: Drive) -> LeafReached:
+        """Drive the branch; whatever breaks on the way is a leaf of reason `infra`."""
+        record = BranchRecord(message.assign)
+        try:
+            return await self._drive(message.assign, record)
+        except (ActorCrashedError, AskTimeoutError, BranchLostError) as error:
+            return record.lost(str(error))
+
+    def statistics(self) -> dict[str, int | float]:
+        """Desktops used up so far."""
+        return {"episodes": self._episode}
+
+    async def _drive(self, assign: Assign, record: BranchRecord) -> LeafReached:
+        task = await self._fetch(assign)
+        await self._reset(task, record)
+        if assign.kind == "gate":
+            return await self._leaf("replayed", task, record)
+        for step in assign.prefix:
+            difference = await self._replay_step(step, record)
+            if difference:
+                return record.diverged(difference)
+        if assign.kind == "certify" or record.is_ended:
+            return await self._leaf("replayed", task, record)
+        reason = await self._explore(task, assign, record)
+        return await self._leaf(reason, task, record)
+
+    async def _fetch(self, assign: Assign) -> Task:
+        if self._task is not None and self._task.id == assign.task_id:
+            return self._task
+        answer = await self._scheduler.ask(FetchTask(task_id=assign.task_id), timeout_s=30)
+        if not isinstance(answer, TaskFetched):
+            raise BranchLostError(f"no task {assign.task_id}: {answer}")
+        self._task = answer.task
+        return answer.task
+
+    async def _reset(self, task: Task, record: BranchRecord) -> None:
+        desktop_id = self._desktop_id
+        configured = await self._desktop.ask(
+            Configure(desktop_id=desktop_id, task=task), timeout_s=self._deadlines.act_s
+        )
+        if not isinstance(configured, Configured):
+            raise BranchLostError(_refusal(configured))
+        self._episode += 1
+        done = await self._desktop.ask(
+            Reset(desktop_id=desktop_id, episode=self._episode), timeout_s=self._deadlines.reset_s
+        )
+        if not isinstance(done, ResetDone):
+            raise BranchLostError(_refusal(done))
+        record.begin(done)
+
+    async def _replay_step(self, step: PrefixStep, record: BranchRecord) -> str:
+        """Replay one action; return how the state differs from the record, empty if it does not."""
+        bucket = record.bucket_of(step)
+        if isinstance(step.action, Finish | Fail):
+            record.end(bucket, is_replayed=True)
+            return ""
+        await self._act(bucket, record, is_replayed=True)
+        if step.reached is None:
+            return ""
+        outcome, difference = compare(step.reached, record.observation.signature)
+        record.compared(outcome)
+        return difference if outcome == "diverged" else ""
+
+    async def _explore(self, task: Task, assign: Assign, record: BranchRecord) -> LeafReason:
+        """Follow the policy until it ends the branch, is stuck, or has no steps left."""
+        bucket = assign.strike_off
+        while record.depth < assign.steps_max:
+            if bucket is None:
+                bucket = await self._choose(task, assign, record)
+            if bucket is None:
+                return "no_proposal"
+            action = bucket.proposal.action
+            if isinstance(action, Finish | Fail):
+                record.end(bucket, is_replayed=False)
+                return "finish" if isinstance(action, Finish) else "fail"
+            await self._act(bucket, record, is_replayed=False)
+            if record.repeats() >= _STUCK_STEPS:
+                return "stuck"
+            bucket = None
+        return "step_limit"
+
+    async def _choose(self, task: Task, assign: Assign, record: BranchRecord) -> Bucket | None:
+        proposer = self._refs(assign.proposer)
+        answer = await proposer.ask(
+            Propose(
+                state=record.state(task.instruction),
+                samples=assign.samples,
+                temperature=assign.temperature,
+                seed=_seed(assign.seed, record.depth),
+                greedy=assign.is_greedy,
+            ),
+            timeout_s=self._deadlines.propose_s,
+        )
+        if not isinstance(answer, Proposed):
+            raise BranchLostError(_refusal(answer))
+        record.proposed(answer)
+        buckets = bucket_proposals(answer.proposals, self._mode)
+        if buckets and assign.kind == "explore":
+            await self._report(assign, record, buckets, answer.entropy)
+        return buckets[0] if buckets else None
+
+    async def _report(
+        self, assign: Assign, record: BranchRecord, buckets: tuple[Bucket, ...], entropy: float
+    ) -> None:
+        search = self._refs(ActorName(f"search/{assign.task_id}"))
+        answer = await search.ask(
+            NodeReached(
+                branch_id=assign.branch_id,
+                task_id=assign.task_id,
+                lease=assign.lease,
+                depth=record.depth,
+                path=record.path,
+                signature=record.observation.signature,
+                buckets=buckets,
+                followed=buckets[0].fingerprint,
+                entropy=entropy,
+            ),
+            timeout_s=30,
+        )
+        if isinstance(answer, LeaseLapsed):
+            raise BranchLostError(answer.reason)
+
+    async def _act(self, bucket: Bucket, record: BranchRecord, *, is_replayed: bool) -> None:
+        act = Act(
+            desktop_id=self._desktop_id,
+            episode=self._episode,
+            step=record.depth,
+            action=bucket.proposal.action,
+        )
+        answer = await self._desktop.ask(act, timeout_s=self._deadlines.act_s)
+        if not isinstance(answer, Acted):
+            raise BranchLostError(_refusal(answer))
+        record.acted(bucket, answer, is_replayed=is_replayed)
+
+    async def _leaf(self, reason: LeafReason, task: Task, record: BranchRecord) -> LeafReached:
+        answer = await self._verifier.ask(
+            Verify(
+                verify_id=f"{record.branch_id}/{record.lease}",
+                task=task,
+                guest_pid=record.guest_pid,
+                last_action="FAIL" if record.has_failed else "DONE",
+            ),
+            timeout_s=self._deadlines.verify_s,
+        )
+        return record.leaf(reason, answer.verdict if isinstance(answer, Verified) else None)
+
+
+def _seed(seed: int, depth: int) -> int:
+    digest = hashlib.sha256(f"{seed}/{depth}".encode()).digest()
+    return int.from_bytes(digest[:6], "big")
+
+
+def _refusal(answer: Message) -> str:
+    reason = getattr(answer, "reason", "")
+    return f"{type(answer).__name__}: {reason or answer}"

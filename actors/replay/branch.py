@@ -1,0 +1,198 @@
+"""What a branch has seen and done so far, and the report it makes of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from envs_node.messages.actions import Action, Fail
+from envs_node.messages.base import EnvsError
+from envs_node.messages.desktop import Acted, Observation, ResetDone
+from envs_node.messages.propose import Proposal, Proposed, State
+from envs_node.messages.search import (
+    Assign,
+    BranchCost,
+    Bucket,
+    LeafReached,
+    LeafReason,
+    PrefixStep,
+    ReplayCheck,
+    Step,
+)
+from envs_node.messages.verify import Verdict
+from envs_node.policy.compare import compare
+
+
+class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
+    """How long each kind of answer may take, in seconds."""
+
+    reset_s: float = 90.0
+    act_s: float = 30.0
+    propose_s: float = 120.0
+    verify_s: float = 180.0
+
+
+class BranchLostError(EnvsError):
+    """The branch cannot go on, through no fault of its policy."""
+
+
+class BranchRecord:
+    """Grows with every answer; holds nothing that did not come in a message."""
+
+    def __init__(self, assign: Assign) -> None:
+        self._assign = assign
+        self._steps: list[Step] = []
+        self._history: list[Action] = []
+        self._cost = BranchCost()
+        self._replay = ReplayCheck()
+        self._policy = ""
+        self._observation: Observation | None = None
+        self.branch_id = assign.branch_id
+        self.lease = assign.lease
+        self.guest_pid = 0
+        self.is_ended = False
+        self.has_failed = False
+
+    @property
+    def observation(self) -> Observation:
+        """What the screen shows now."""
+        assert self._observation is not None, "a branch looks only after its reset"
+        return self._observation
+
+    @property
+    def depth(self) -> int:
+        """Actions since the start."""
+        return len(self._steps)
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Fingerprints since the start."""
+        return tuple(step.fingerprint for step in self._steps)
+
+    def state(self, instruction: str) -> State:
+        """What the policy sees now."""
+        return State(
+            instruction=instruction,
+            observation=self.observation,
+            history=tuple(self._history),
+        )
+
+    def bucket_of(self, step: PrefixStep) -> Bucket:
+        """A prefix step as a bucket: it was proposed and followed before."""
+        proposal = Proposal(action=step.action, text=step.text, log_prob=step.log_prob)
+        return Bucket(fingerprint=step.fingerprint, proposal=proposal, support=1, samples=1)
+
+    def begin(self, done: ResetDone) -> None:
+        """The desktop stands at the task's start."""
+        self._observation = done.observation
+        self.guest_pid = done.guest_pid
+        self._add_cost(reset_ms=done.reset_ms)
+
+    def proposed(self, answer: Proposed) -> None:
+        """The policy has answered."""
+        self._policy = answer.policy
+        self._add_cost(propose_ms=answer.propose_ms)
+
+    def acted(self, bucket: Bucket, answer: Acted, *, is_replayed: bool) -> None:
+        """An action was performed."""
+        before, after = self.observation, answer.observation
+        outcome, _ = compare(before.signature, after.signature)
+        self._add_step(bucket, after, changed=outcome != "equal", is_replayed=is_replayed)
+        self._observation = after
+        self._history.append(bucket.proposal.action)
+        if is_replayed:
+            self._add_cost(replayed_actions=1, replay_ms=answer.act_ms)
+        else:
+            self._add_cost(new_actions=1, act_ms=answer.act_ms)
+
+    def end(self, bucket: Bucket, *, is_replayed: bool) -> None:
+        """The policy ended the branch: nothing is performed, the screen stays as it is."""
+        self.is_ended = True
+        self.has_failed = isinstance(bucket.proposal.action, Fail)
+        self._add_step(bucket, self.observation, changed=False, is_replayed=is_replayed)
+
+    def compared(self, outcome: str) -> None:
+        """A replayed state was held against the record."""
+        replay = self._replay
+        self._replay = msgspec.structs.replace(
+            replay,
+            steps=replay.steps + 1,
+            equal=replay.equal + int(outcome == "equal"),
+            masked=replay.masked + int(outcome == "masked"),
+        )
+
+    def repeats(self) -> int:
+        """How many of the last steps did one and the same thing and changed nothing."""
+        count = 0
+        for step in reversed(self._steps):
+            if step.changed or step.fingerprint != self._steps[-1].fingerprint:
+                break
+            count += 1
+        return count
+
+    def leaf(self, reason: LeafReason, verdict: Verdict | None) -> LeafReached:
+        """The report of a branch that was judged, or could not be."""
+        if verdict is not None:
+            self._add_cost(verify_ms=verdict.wall_ms)
+        keeps = verdict is not None and verdict.verdict == "success"
+        return self._report(reason, verdict, keeps_elements=keeps)
+
+    def diverged(self, difference: str) -> LeafReached:
+        """The report of a replay that came to stand in another state."""
+        self._replay = msgspec.structs.replace(
+            self._replay, diverged_at=self.depth - 1, difference=difference
+        )
+        return self._report("diverged", None, detail=difference)
+
+    def lost(self, detail: str) -> LeafReached:
+        """The report of a branch whose desktop, policy or lease was lost."""
+        return self._report("infra", None, detail=detail)
+
+    def _report(
+        self,
+        reason: LeafReason,
+        verdict: Verdict | None,
+        *,
+        keeps_elements: bool = False,
+        detail: str = "",
+    ) -> LeafReached:
+        cost = self._cost
+        wall_ms = cost.reset_ms + cost.replay_ms + cost.act_ms + cost.propose_ms + cost.verify_ms
+        steps = self._steps if keeps_elements else [_without_elements(s) for s in self._steps]
+        return LeafReached(
+            branch_id=self._assign.branch_id,
+            task_id=self._assign.task_id,
+            lease=self._assign.lease,
+            kind=self._assign.kind,
+            is_greedy=self._assign.is_greedy,
+            reason=reason,
+            verdict=verdict,
+            steps=tuple(steps),
+            cost=msgspec.structs.replace(cost, wall_ms=wall_ms),
+            replay=self._replay,
+            policy=self._policy,
+            detail=detail,
+        )
+
+    def _add_step(
+        self, bucket: Bucket, after: Observation, *, changed: bool, is_replayed: bool
+    ) -> None:
+        step = Step(
+            observation=msgspec.structs.replace(self.observation, frame=b""),
+            action=bucket.proposal.action,
+            fingerprint=bucket.fingerprint,
+            text=bucket.proposal.text,
+            log_prob=bucket.proposal.log_prob,
+            reached=after.signature,
+            changed=changed,
+            is_replayed=is_replayed,
+        )
+        self._steps.append(step)
+
+    def _add_cost(self, **more: int) -> None:
+        sums = {name: getattr(self._cost, name) + value for name, value in more.items()}
+        self._cost = msgspec.structs.replace(self._cost, **sums)
+
+
+def _without_elements(step: Step) -> Step:
+    observation = msgspec.structs.replace(step.observation, elements=())
+    return msgspec.structs.replace(step, observation=observation)

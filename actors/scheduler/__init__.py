@@ -1,0 +1,1 @@
+"""Which task a free desktop works on."""

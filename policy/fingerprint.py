@@ -1,0 +1,86 @@
+"""Names an action so that two samples of the same intention get the same name."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Literal, assert_never
+
+from envs_node.messages.actions import (
+    MODIFIERS,
+    Action,
+    Click,
+    Drag,
+    Fail,
+    Finish,
+    Key,
+    Move,
+    Scroll,
+    Type,
+    Wait,
+)
+
+GRID_PX = 50
+FingerprintMode = Literal["element", "grid"]
+
+
+def fingerprint(action: Action, mode: FingerprintMode = "element", grid_px: int = GRID_PX) -> str:
+    """Name an action by its type, its exact arguments, and its points snapped to a grid.
+
+    In mode `element` a click that names its target is snapped to that element instead: two
+    jittered clicks on one button land in different cells of the grid two times in five.
+    """
+    match action:
+        case Click(button=button, count=count, keys=keys):
+            held = "".join(f"{key}+" for key in _ordered(keys))
+            return f"click {held}{button}x{count} {_place(action, mode, grid_px)}"
+        case Move(x=x, y=y):
+            return f"move {_cell(x, y, grid_px)}"
+        case Drag(path=path, button=button):
+            start, end = path[0], path[-1]
+            ends = f"{_cell(start.x, start.y, grid_px)} to {_cell(end.x, end.y, grid_px)}"
+            return f"drag {button} {ends}"
+        case Type(text=text):
+            return f"type {_normal(text)}"
+        case Scroll(x=x, y=y, dx=dx, dy=dy):
+            direction = f"{_sign(dx)}{_sign(dy)}"
+            return f"scroll {direction} {_cell(x, y, grid_px)}"
+        case Key(keys=keys):
+            return f"key {'+'.join(_ordered(keys))}"
+        case Wait():
+            return "wait"
+        case Finish():
+            return "finish"
+        case Fail():
+            return "fail"
+    assert_never(action)
+
+
+def canonical_path(fingerprints: tuple[str, ...], changed: tuple[bool, ...]) -> tuple[str, ...]:
+    """The fingerprints of the steps that changed something: what makes two successes distinct."""
+    assert len(fingerprints) == len(changed), "one claim a step"
+    return tuple(name for name, is_changed in zip(fingerprints, changed, strict=True) if is_changed)
+
+
+def _place(click: Click, mode: FingerprintMode, grid_px: int) -> str:
+    target = click.target
+    if mode == "element" and target is not None and target.name:
+        return f"{target.role}: {_normal(target.name)}"
+    return _cell(click.x, click.y, grid_px)
+
+
+def _cell(x: int, y: int, grid_px: int) -> str:
+    return f"@{x // grid_px},{y // grid_px}"
+
+
+def _normal(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _sign(notches: int) -> str:
+    return "+" if notches > 0 else "-" if notches < 0 else "0"
+
+
+def _ordered(keys: tuple[str, ...]) -> list[str]:
+    lower = [key.lower() for key in keys]
+    held = [key for key in MODIFIERS if key in lower]
+    return held + [key for key in lower if key not in MODIFIERS]

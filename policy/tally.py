@@ -1,0 +1,89 @@
+"""What happened in one task's search, in numbers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from envs_node.messages.search import LeafReached, TaskProgress
+from envs_node.messages.tasks import Task
+
+_State = Literal["", "vacuous", "refused"]
+
+
+class Tally:
+    """Counters of one task. Only counts; what they mean for the search is decided elsewhere."""
+
+    def __init__(self) -> None:
+        self.state: _State = ""
+        self.branches = 0
+        self.leaves = 0
+        """Judged leaves of the search itself: success or failure, no gate, no certification."""
+        self.verified = 0
+        self.certified = 0
+        self.distinct = 0
+        self.repeated = 0
+        self.uncertified = 0
+        self.reassigned = 0
+        self.lost = 0
+        self.refused = 0
+        self.replayed_actions = 0
+        self.new_actions = 0
+        self.replays = 0
+        self.replay_mismatches = 0
+        self.verdicts: dict[str, int] = {}
+        self.rollouts: list[tuple[bool, bool]] = []
+
+    def refuse(self) -> None:
+        """The task cannot be searched."""
+        self.state = "refused"
+
+    def add_leaf(self, leaf: LeafReached) -> None:
+        """Count one report."""
+        self.replayed_actions += leaf.cost.replayed_actions
+        self.new_actions += leaf.cost.new_actions
+        if leaf.replay.steps:
+            self.replays += 1
+            self.replay_mismatches += int(leaf.replay.diverged_at >= 0)
+        if leaf.verdict is None:
+            return
+        name = leaf.verdict.verdict
+        self.verdicts[name] = self.verdicts.get(name, 0) + 1
+        if leaf.kind in ("explore", "rollout") and name in ("success", "failure"):
+            self.leaves += 1
+            self.verified += int(name == "success")
+        if leaf.kind == "rollout" and name in ("success", "failure"):
+            self.rollouts.append((leaf.is_greedy, name == "success"))
+
+    def success_rate(self) -> float:
+        """Of the judged leaves; 1 before the first."""
+        return self.verified / self.leaves if self.leaves else 1.0
+
+    def progress(self, task: Task, state: str, end: str, nodes: int) -> TaskProgress:
+        """The numbers as they are shown."""
+        if self.state:
+            state = self.state
+        elif end:
+            state = "solved" if self.certified else "exhausted"
+        return TaskProgress(
+            task_id=task.id,
+            template=task.template,
+            split=task.split,
+            state=state,  # type: ignore[arg-type]  # one of the literals above
+            branches=self.branches,
+            leaves=self.leaves,
+            reassigned=self.reassigned,
+            lost=self.lost,
+            refused=self.refused,
+            verified=self.verified,
+            certified=self.certified,
+            distinct=self.distinct,
+            uncertified=self.uncertified,
+            nodes=nodes,
+            replayed_actions=self.replayed_actions,
+            new_actions=self.new_actions,
+            replays=self.replays,
+            replay_mismatches=self.replay_mismatches,
+            verdicts=tuple(sorted(self.verdicts.items())),
+            rollouts=tuple(self.rollouts),
+            detail=end,
+        )
