@@ -34,7 +34,7 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskError(EnvsError):
-    """A task that cannot be taken. Says which file and field, what stands there, and what should."""
+    """A task that cannot be taken: names the file, the field, what stands there, the way out."""
 
     def __init__(self, file: str, field: str, problem: str) -> None:
         super().__init__(f"{file}: {field}: {problem}")
@@ -172,7 +172,7 @@ class _Reader:
         if value is None:
             self.refuse(field, "is missing; OSWorld's format asks for it")
         self.expect(value, str, field)
-        if not value.strip():
+        if not str(value).strip():
             self.refuse(field, "is empty; OSWorld's format asks for it")
         return str(value)
 

@@ -149,9 +149,8 @@ def _names_used(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[st
         for node in ast.walk(statement):
             if isinstance(node, ast.Name):
                 yield node.id
-            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                if node.value.id == "self":
-                    yield node.attr
+            elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
+                yield node.attr
 
 
 def _read_modules(site: Path) -> Iterator[_Module]:

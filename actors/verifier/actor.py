@@ -1,0 +1,101 @@
+"""Judges desktops with OSWorld's own checker.
+
+Owns      the checker: one warm process, and a fresh folder a verdict.
+Hears     Verify.
+Says      Verified, whatever happens.
+On crash  starts a new checker; the verdict that was under way is infra, its leaf is replayed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Literal, Protocol
+
+import structlog
+import trio
+
+from envs_node.actors.base import Actor
+from envs_node.messages.base import EnvsError
+from envs_node.messages.tasks import Task
+from envs_node.messages.verify import Verdict, Verified, Verify
+
+REMEMBERED_MAX = 256
+START_TIMEOUT_S = 90.0
+CLOSE_TIMEOUT_S = 10.0
+
+_log = structlog.get_logger()
+
+
+class ChecksDesktops(Protocol):
+    """The checker. Its calls block and end by themselves."""
+
+    def start(self) -> None:
+        """Get ready. Raises an `EnvsError` when that fails."""
+
+    def verify(self, task: Task, guest_pid: int, last_action: Literal["DONE", "FAIL"]) -> Verdict:
+        """Judge one desktop; what goes wrong is a verdict, too."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class VerifierActor(Actor[Verify]):
+    """Answers each `verify_id` once judged, and from memory when asked again."""
+
+    def __init__(self, checker: ChecksDesktops, *, verify_timeout_s: float = 180.0) -> None:
+        self._checker = checker
+        self._verify_timeout_s = verify_timeout_s
+        self._remembered: OrderedDict[str, Verdict] = OrderedDict()
+        self._verdicts = 0
+
+    async def start(self) -> None:
+        """Warm the checker."""
+        with trio.fail_after(START_TIMEOUT_S):
+            await trio.to_thread.run_sync(self._checker.start, abandon_on_cancel=True)
+
+    async def hear(self, message: Verify) -> Verified:
+        """Judge, or repeat what was judged."""
+        verdict = self._remembered.get(message.verify_id)
+        if verdict is None:
+            verdict = await self._judge(message)
+            self._remembered[message.verify_id] = verdict
+            if len(self._remembered) > REMEMBERED_MAX:
+                self._remembered.popitem(last=False)
+        return Verified(verify_id=message.verify_id, verdict=verdict)
+
+    async def stop(self) -> None:
+        """Close the checker."""
+        with trio.move_on_after(CLOSE_TIMEOUT_S) as scope:
+            scope.shield = True
+            await trio.to_thread.run_sync(self._checker.close, abandon_on_cancel=True)
+
+    def statistics(self) -> dict[str, int | float]:
+        """Verdicts reached, and how many are remembered."""
+        return {"verdicts": self._verdicts, "remembered": len(self._remembered)}
+
+    async def _judge(self, message: Verify) -> Verdict:
+        verdict = Verdict(
+            verdict="infra",
+            reason=f"the checker gave no verdict within {self._verify_timeout_s:g} s",
+            task_sha256=message.task.sha256,
+        )
+        with trio.move_on_after(self._verify_timeout_s):
+            verdict = await trio.to_thread.run_sync(self._ask, message, abandon_on_cancel=True)
+        self._verdicts += 1
+        _log.info(
+            "verdict.reached",
+            task_id=message.task.id,
+            verdict=verdict.verdict,
+            score=verdict.score,
+            reason=verdict.reason,
+            wall_ms=verdict.wall_ms,
+        )
+        return verdict
+
+    def _ask(self, message: Verify) -> Verdict:
+        """Call the checker, in a thread; its failure is a verdict of class infra."""
+        try:
+            return self._checker.verify(message.task, message.guest_pid, message.last_action)
+        except (EnvsError, OSError) as error:
+            reason = f"the checker failed: {error}"
+            return Verdict(verdict="infra", reason=reason, task_sha256=message.task.sha256)

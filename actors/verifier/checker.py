@@ -1,0 +1,277 @@
+"""Owns the checker's zygote process and asks it for verdicts."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from envs_node.actors.verifier.classify import Outcome, classify
+from envs_node.actors.verifier.vocabulary import CheckerSource
+from envs_node.messages.base import EnvsError
+from envs_node.messages.tasks import Task
+from envs_node.messages.verify import Verdict
+from envs_node.policy.tasks import BUNDLE_SCHEME, is_infeasible, task_json, unsupported_reason
+
+START_TIMEOUT_S = 60.0
+_VERDICT_S = 60.0
+_MARGIN_S = 15.0
+"""For the zygote to import a metric's packages, to kill and to answer."""
+_UID_FIRST, _UID_COUNT = 61184, 4336
+"""The range systemd keeps for dynamic users: nobody's files, no login."""
+_SCRIPT = Path(__file__).resolve().parent / "zygote.py"
+
+
+class CheckerLostError(EnvsError):
+    """The zygote died or fell silent. It is started again with the next verdict."""
+
+
+class _Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the zygote."""
+
+    ready: int = 0
+    late: bool = False
+    outcome: str = ""
+    load_error: str = ""
+
+
+class Checker:
+    """OSWorld's checker, warm. Blocking; one verdict at a time; needs root to enter desktops."""
+
+    def __init__(
+        self,
+        source: CheckerSource,
+        *,
+        verdict_s: float = _VERDICT_S,
+        overlay: dict[str, Path] | None = None,
+    ) -> None:
+        """Take an installed checker.
+
+        Args:
+            source: what `read_checker` found.
+            verdict_s: deadline of a verdict; the sleeps of its postconfig come on top.
+            overlay: metrics of one's own by name, and the file each is defined in.
+        """
+        self._source = source
+        self._verdict_s = verdict_s
+        self._overlay = {name: str(path) for name, path in (overlay or {}).items()}
+        self._lock = threading.Lock()
+        self._zygote: subprocess.Popen[bytes] | None = None
+        self._root: Path | None = None
+        self._uid = 0
+        self._starts = 0
+
+    @property
+    def starts(self) -> int:
+        """How often the zygote was started; above 1, it had died."""
+        return self._starts
+
+    def start(self) -> None:
+        """Start the zygote and wait until it has imported the checker.
+
+        Raises:
+            CheckerLostError: it did not come up.
+        """
+        with self._lock:
+            self._start()
+
+    def verify(self, task: Task, guest_pid: int, last_action: Literal["DONE", "FAIL"]) -> Verdict:
+        """Judge a desktop. Whatever goes wrong is a verdict, too."""
+        began = time.monotonic()
+        with self._lock:
+            verdict = self._verify(task, guest_pid, last_action)
+        return msgspec.structs.replace(
+            verdict,
+            wall_ms=round((time.monotonic() - began) * 1000),
+            task_sha256=task.sha256,
+            checker=self._source.version,
+        )
+
+    def close(self) -> None:
+        """End the zygote and remove the working folder. May be called twice."""
+        with self._lock:
+            self._stop()
+            if self._root is not None:
+                shutil.rmtree(self._root, ignore_errors=True)
+                self._root = None
+
+    def _verify(self, task: Task, guest_pid: int, last_action: str) -> Verdict:
+        if is_infeasible(task):
+            gave_up = last_action == "FAIL"
+            said = "gave up, which is right" if gave_up else "did not give up"
+            return Verdict(verdict="infeasible", score=float(gave_up), reason=f"the policy {said}")
+        if last_action == "FAIL":
+            return Verdict(verdict="failure", score=0.0, reason="the policy gave up")
+        reason = unsupported_reason(task, self._source.vocabulary)
+        if reason:
+            return Verdict(verdict="unsupported", reason=reason)
+        try:
+            self._start()
+            return self._order(task, guest_pid, last_action)
+        except CheckerLostError as error:
+            self._stop()
+            return Verdict(verdict="infra", reason=str(error))
+
+    def _order(self, task: Task, guest_pid: int, last_action: str) -> Verdict:
+        """Give the zygote one order in a folder of its own, which is removed in any case."""
+        deadline_s = self._verdict_s + _sleeps_s(task)
+        assert self._root is not None, "a started checker has a folder"
+        work = self._root / uuid.uuid4().hex
+        try:
+            gold = self._furnish(work, task)
+            order = {
+                "task": str(work / "task.json"),
+                "work": str(work),
+                "cache": str(work / "cache"),
+                "guest_pid": guest_pid,
+                "last_action": last_action,
+                "deadline_s": deadline_s,
+            }
+            answer = self._ask(order, deadline_s + _MARGIN_S)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        if answer.load_error:
+            return Verdict(verdict="checker_error", reason=f"not importable: {answer.load_error}")
+        if answer.late:
+            return Verdict(verdict="infra", reason=f"no verdict within {deadline_s:g} s")
+        try:
+            outcome = msgspec.json.decode(answer.outcome, type=Outcome)
+        except msgspec.DecodeError as error:
+            reason = f"the check ended without an answer ({error})"
+            return Verdict(verdict="infra", reason=reason)
+        return classify(outcome, gold)
+
+    def _furnish(self, work: Path, task: Task) -> frozenset[str]:
+        """Lay out cache, home and gold files for the unprivileged child; return the gold names."""
+        work.mkdir(mode=0o711)
+        for name in ("cache", "home", "tmp"):
+            (work / name).mkdir(mode=0o700)
+            os.chown(work / name, self._uid, self._uid)
+        path = work / "task.json"
+        path.write_bytes(task.json)
+        path.chmod(0o644)
+        files = {f"{BUNDLE_SCHEME}{file.name}": file.data for file in task.files}
+        gold = dict(_gold_names(task))
+        for dest, url in gold.items():
+            target = work / "cache" / dest
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(files[url])
+            for made in (target, *target.parents):
+                if made == work / "cache":
+                    break
+                os.chown(made, self._uid, self._uid)
+        return frozenset(gold)
+
+    def _start(self) -> None:
+        if self._zygote is not None and self._zygote.poll() is None:
+            return
+        self._stop()
+        if os.geteuid() != 0:
+            raise CheckerLostError("the checker must enter the desktops' namespaces: run as root")
+        if self._root is None:
+            self._root = Path(tempfile.mkdtemp(prefix="envs-node-checker-"))
+            self._root.chmod(0o711)
+        self._zygote = subprocess.Popen(
+            [str(self._source.python), "-I", "-W", "ignore", str(_SCRIPT)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=self._root,
+            env=_environment(self._root),
+            bufsize=0,
+        )
+        self._starts += 1
+        self._uid = _UID_FIRST + self._zygote.pid % _UID_COUNT
+        setup = {
+            "metrics": self._source.metric_modules,
+            "getters": self._source.getter_modules,
+            "absent": self._source.absent,
+            "overlay": self._overlay,
+            "uid": self._uid,
+        }
+        self._ask(setup, START_TIMEOUT_S)
+
+    def _stop(self) -> None:
+        zygote, self._zygote = self._zygote, None
+        if zygote is None:
+            return
+        assert zygote.stdin is not None, "its stdin is a pipe"
+        assert zygote.stdout is not None, "its stdout is a pipe"
+        zygote.stdin.close()
+        try:
+            zygote.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            zygote.kill()
+            zygote.wait()
+        zygote.stdout.close()
+
+    def _ask(self, order: dict[str, Any], timeout_s: float) -> _Answer:
+        zygote = self._zygote
+        assert zygote is not None, "asked before it was started"
+        assert zygote.stdin is not None, "its stdin is a pipe"
+        assert zygote.stdout is not None, "its stdout is a pipe"
+        try:
+            zygote.stdin.write(msgspec.json.encode(order) + b"\n")
+        except BrokenPipeError as error:
+            raise CheckerLostError("the checker's process has died") from error
+        data = b"".join(_until_newline(zygote.stdout.fileno(), timeout_s))
+        try:
+            return msgspec.json.decode(data, type=_Answer)
+        except msgspec.DecodeError as error:
+            raise CheckerLostError(f"the checker's process answered nonsense: {error}") from error
+
+
+def _until_newline(descriptor: int, timeout_s: float) -> Iterator[bytes]:
+    deadline = time.monotonic() + timeout_s
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        while True:
+            if not selector.select(max(deadline - time.monotonic(), 0)):
+                raise CheckerLostError(f"the checker's process said nothing for {timeout_s:g} s")
+            piece = os.read(descriptor, 65536)
+            if not piece:
+                raise CheckerLostError("the checker's process has died")
+            yield piece
+            if piece.endswith(b"\n"):
+                return
+
+
+def _environment(root: Path) -> dict[str, str]:
+    """One thread, so that the zygote may fork; no proxy, so that requests stay on the desktop."""
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    return {
+        **dict.fromkeys(threads, "1"),
+        "HOME": str(root),
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _sleeps_s(task: Task) -> float:
+    steps = task_json(task)["evaluator"].get("postconfig") or []
+    sleeps = (step["parameters"].get("seconds", 0) for step in steps if step["type"] == "sleep")
+    return float(sum(sleeps))
+
+
+def _gold_names(task: Task) -> Iterator[tuple[str, str]]:
+    """Name in the checker's cache and `bundle://` name of every gold file the evaluator wants."""
+    expected = task_json(task)["evaluator"].get("expected")
+    for config in expected if isinstance(expected, list) else [expected]:
+        if not config or config.get("type") != "cloud_file":
+            continue
+        paths, dests = config["path"], config["dest"]
+        if isinstance(paths, str):
+            paths, dests = [paths], [dests]
+        for path, dest in zip(paths, dests, strict=True):
+            yield dest, path

@@ -1,0 +1,285 @@
+"""Runs in the checker's own Python: imports OSWorld's evaluators once, forks one child a verdict.
+
+A plain single-threaded script that knows nothing of envs_node. It reads one JSON object a line from
+standard input and answers with one line on standard output. The owner's death is seen as the end of
+standard input, and nothing started here survives it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+_METRICS = "desktop_env.evaluators.metrics"
+_GETTERS = "desktop_env.evaluators.getters"
+_OUTCOME_BYTES_MAX = 4 * 1024**2
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 1, 38, 36
+_CLONE_NEWNET = 0x40000000
+_LIMITS = (
+    (resource.RLIMIT_CORE, 0),
+    (resource.RLIMIT_FSIZE, 512 * 1024**2),
+    (resource.RLIMIT_NOFILE, 512),
+    (resource.RLIMIT_NPROC, 128),
+    (resource.RLIMIT_AS, 8 * 1024**3),
+)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class AbsentPackageError(BaseException):
+    """A package that is not installed was used. No `except Exception` of a metric may hide it."""
+
+
+class _AbsentMeta(type):
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AbsentPackageError(f"{cls.__module__}.{cls.__qualname__}.{name}")
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        raise AbsentPackageError(f"{cls.__module__}.{cls.__qualname__}")
+
+
+class _AbsentModule(types.ModuleType):
+    """Stands for a package that is not installed: it can be imported, and not used."""
+
+    __path__: list[str] = []  # noqa: RUF012 - a package needs one; it stays empty
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _AbsentMeta(name, (), {"__module__": self.__name__})
+
+
+class _AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the absent packages and whatever is imported from inside them."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = frozenset(names)
+
+    def find_spec(self, name: str, *_: Any) -> importlib.machinery.ModuleSpec | None:
+        if name.split(".")[0] not in self._names:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return _AbsentModule(spec.name)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """There is nothing to run."""
+
+
+class _LazyPackage(types.ModuleType):
+    """OSWorld's `metrics` or `getters`, importing only the submodule that a name lies in."""
+
+    def __init__(self, name: str, folder: Path, modules: dict[str, str]) -> None:
+        super().__init__(name)
+        self.__path__ = [str(folder)]
+        self._modules = modules
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in self._modules:
+            raise AttributeError(f"{self.__name__} has no {name}")
+        value = getattr(importlib.import_module(self._modules[name]), name)
+        setattr(self, name, value)
+        return value
+
+
+class _Caught:
+    """Ends whatever is raised inside it, and keeps it."""
+
+    error: dict[str, str] | None = None
+
+    def __enter__(self) -> _Caught:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, _: Any) -> bool:
+        if kind is not None:
+            self.error = {"kind": kind.__name__, "text": str(error)[:500], "phase": "enter"}
+        return True
+
+
+def _check(result: int, doing: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{doing}: {os.strerror(number)}")
+
+
+def _enter_desktop(guest_pid: int) -> None:
+    """Move this process into the network namespace of the desktop."""
+    descriptor = os.open(f"/proc/{guest_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    _check(_libc.setns(descriptor, _CLONE_NEWNET), "setns")
+    os.close(descriptor)
+
+
+def _drop_privileges(uid: int, zygote_pid: int, work: str) -> None:
+    """Become nobody in particular, for good, and die with the zygote."""
+    os.chdir(os.path.join(work, "home"))
+    os.umask(0o077)
+    os.environ.clear()
+    os.environ.update(
+        HOME=os.path.join(work, "home"),
+        TMPDIR=os.path.join(work, "tmp"),
+        PATH="/usr/local/bin:/usr/bin:/bin",
+        LANG="C.UTF-8",
+    )
+    for limit, most in _LIMITS:
+        resource.setrlimit(limit, (most, most))
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "pdeathsig")
+    if os.getppid() != zygote_pid:
+        os._exit(1)
+
+
+def _child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any], zygote_pid: int) -> None:
+    """Judge in a forked process and write the outcome to a pipe. Never returns."""
+    try:
+        os.setsid()
+        _close_all_but(answer_fd)
+        caught = _Caught()
+        outcome: dict[str, Any] = {}
+        with caught:
+            _enter_desktop(order["guest_pid"])
+            _drop_privileges(setup["uid"], zygote_pid, order["work"])
+            outcome = setup["judge"](order)
+        if caught.error is not None:
+            outcome = {"alive_before": False, "error": caught.error}
+        data = json.dumps(outcome).encode() + b"\n"
+        while data:
+            data = data[os.write(answer_fd, data) :]
+    finally:
+        os._exit(0)
+
+
+def _close_all_but(answer_fd: int) -> None:
+    """Leave a child nothing of the zygote's: not its standard streams, not the owner's pipe."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nothing, standard)
+    os.closerange(3, answer_fd)
+    os.closerange(answer_fd + 1, 4096)
+
+
+def _kill_children() -> None:
+    """Kill every descendant: orphans come to us, for we are their subreaper."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    while pids := children.read_text().split():
+        for pid in pids:
+            os.kill(int(pid), signal.SIGKILL)
+        os.waitpid(-1, 0)
+
+
+def _load(order: dict[str, Any], overlay: dict[str, str]) -> None:
+    """Import, before the fork, what this task's evaluator names; children then share it."""
+    evaluator = json.loads(Path(order["task"]).read_bytes())["evaluator"]
+    funcs = evaluator["func"] if isinstance(evaluator["func"], list) else [evaluator["func"]]
+    for name in funcs:
+        if name not in overlay:
+            getattr(sys.modules[_METRICS], name)
+    for field in ("result", "expected"):
+        configs = evaluator.get(field) or []
+        for config in configs if isinstance(configs, list) else [configs]:
+            if config:
+                getattr(sys.modules[_GETTERS], f"get_{config['type']}")
+
+
+def _serve(order: dict[str, Any], setup: dict[str, Any]) -> dict[str, Any]:
+    """Fork a child for one order, wait for it under the deadline, and leave nothing behind."""
+    try:
+        _load(order, setup["overlay"])
+    except (ImportError, AttributeError) as error:
+        return {"load_error": str(error)[:300]}
+    read_fd, write_fd = os.pipe()
+    zygote_pid = os.getpid()
+    if os.fork() == 0:
+        os.close(read_fd)
+        _child(order, write_fd, setup, zygote_pid)
+    os.close(write_fd)
+    deadline = time.monotonic() + order["deadline_s"]
+    data = b""
+    is_late = False
+    while True:
+        left_s = deadline - time.monotonic()
+        ready = select.select([read_fd, 0], [], [], max(left_s, 0))[0]
+        if 0 in ready:
+            _kill_children()
+            sys.exit("the owner left in the middle of a verdict")
+        if read_fd not in ready:
+            is_late = True
+            break
+        piece = os.read(read_fd, 65536)
+        data += piece
+        if not piece or piece.endswith(b"\n") or len(data) > _OUTCOME_BYTES_MAX:
+            break
+    os.close(read_fd)
+    _kill_children()
+    return {"late": is_late, "outcome": data.decode(errors="replace")}
+
+
+def _load_file(name: str, path: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None, f"{path} is no Python file"
+    assert spec.loader is not None, f"{path} is no Python file"
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _prepare(setup: dict[str, Any]) -> None:
+    """Make OSWorld importable as it is installed here, and import what every verdict needs."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "subreaper")
+    sys.meta_path.append(_AbsentFinder(setup["absent"]))
+    evaluators = importlib.import_module("desktop_env.evaluators")
+    folder = Path(next(iter(evaluators.__path__)))
+    for name, key in ((_METRICS, "metrics"), (_GETTERS, "getters")):
+        package = _LazyPackage(name, folder / key, setup[key])
+        sys.modules[name] = package
+        setattr(evaluators, key, package)
+    for name, path in setup["overlay"].items():
+        setattr(sys.modules[_METRICS], name, getattr(_load_file(f"overlay_{name}", path), name))
+    importlib.import_module("desktop_env.desktop_env")
+    importlib.import_module(f"{_GETTERS}.file")
+    setup["judge"] = _load_file("judge", str(Path(__file__).with_name("judge.py"))).judge
+
+
+def main() -> None:
+    """Serve orders until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    pending = b""
+    setup: dict[str, Any] | None = None
+    while True:
+        while b"\n" not in pending:
+            piece = os.read(0, 65536)
+            if not piece:
+                return
+            pending += piece
+        line, _, pending = pending.partition(b"\n")
+        order = json.loads(line)
+        if setup is None:
+            setup = order
+            _prepare(setup)
+            answer: dict[str, Any] = {"ready": os.getpid()}
+        else:
+            answer = _serve(order, setup)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Metrics that misbehave, for the verifier's tests. Runs in the checker's own Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+
+def raising(result: Any) -> float:
+    """Choke on the result."""
+    raise KeyError(f"no {Path(result).name}")
+
+
+def exiting(result: Any) -> float:
+    """Leave the interpreter, as a tested program may."""
+    sys.exit(3)
+
+
+def dying(result: Any) -> float:
+    """Leave the process without a word."""
+    os._exit(0)
+
+
+def hanging(result: Any) -> float:
+    """Never come to an end."""
+    while True:
+        time.sleep(0.1)
+
+
+def forking(result: Any) -> float:
+    """Leave a process behind that has left the session, and answer."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(0)
+    return 1.0
+
+
+def nan(result: Any) -> float:
+    """Return no number."""
+    return float("nan")
+
+
+def none(result: Any) -> None:
+    """Return nothing."""
+
+
+def seven(result: Any) -> float:
+    """Return more than 1, as run_sqlite3 may."""
+    return 7.0
+
+
+def nearly(result: Any) -> float:
+    """Return 1 up to rounding."""
+    return 0.9999999999923
+
+
+def who(result: Any) -> float:
+    """Succeed if this process cannot do what the owner can."""
+    assert os.getuid() != 0, "runs as root"
+    assert "NoNewPrivs:\t1" in Path("/proc/self/status").read_text(), "may gain privileges"
+    assert Path.cwd() == Path(os.environ["HOME"]), "does not stand in its own home"
+    assert not os.access("/etc/shadow", os.R_OK), "reads the host's secrets"
+    left = [fd for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")]
+    assert len(left) <= 6, f"holds the owner's files: {left}"
+    return 1.0
+
+
+def empty_cache(result: Any) -> float:
+    """Succeed if nothing but the result lies in the cache, then leave something there."""
+    cache = Path(result).parent
+    names = sorted(path.name for path in cache.iterdir())
+    (cache / "left-behind").write_text("x")
+    return float(names == [Path(result).name])
+
+
+def stranger(result: Any) -> float:
+    """Ask somebody else than the desktop."""
+    import requests  # type: ignore[import-untyped,unused-ignore]
+
+    requests.get("http://127.0.0.1:6000/", timeout=1)
+    return 1.0
