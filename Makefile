@@ -1,0 +1,79 @@
+# Each target does all the set-up it needs on a bare Debian or Ubuntu machine, and is quick the second
+# time. TORCH_ARGS chooses the torch build (see constraints.txt), PYTEST_ARGS goes to pytest.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+VENV := .venv
+PIP := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check --root-user-action=ignore
+DEMO_ARGS ?=
+PYTEST_ARGS ?=
+TORCH_ARGS ?=
+
+.PHONY: help setup demo test test-slow check clean
+
+help:
+	@echo "make demo       find verified successes on real desktops, fit on them, evaluate"
+	@echo "make test       the whole test suite; make test-slow runs the long ones"
+	@echo "make check      format, lint and types"
+	@echo "make setup      only the set-up that the others do by themselves"
+	@echo "make clean      remove what the set-up made in this folder"
+
+demo: setup
+	$(VENV)/bin/envs-node demo $(DEMO_ARGS)
+
+test: setup
+	$(VENV)/bin/pytest $(PYTEST_ARGS)
+
+test-slow: setup
+	$(VENV)/bin/pytest -m slow $(PYTEST_ARGS)
+
+check: .make/python
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+setup: .make/apt .make/python .make/checker
+
+# Packages that are there already cost one dpkg-query; root is asked for only when one is missing.
+.make/apt: deploy/apt-packages.txt
+	@mkdir -p .make
+	@command -v dpkg-query >/dev/null || { echo "no dpkg here: install what deploy/apt-packages.txt" \
+	  "names with your own package manager, then: touch .make/apt" >&2; exit 1; }
+	@wanted="$$(sed 's/#.*//' $< | xargs)"; \
+	installed=" $$(dpkg-query -W -f='$${db:Status-Abbrev} $${Package}\n' | sed -n 's/^ii  *//p' | xargs) "; \
+	missing=""; \
+	for name in $$wanted; do [[ "$$installed" == *" $$name "* ]] || missing+=" $$name"; done; \
+	if [[ -n "$$missing" ]]; then \
+	  root=""; [[ $$EUID -eq 0 ]] || root="sudo"; \
+	  [[ -z "$$root" ]] || command -v sudo >/dev/null || { echo "not root, and no sudo:" \
+	    "have root run: apt-get install$$missing" >&2; exit 1; }; \
+	  echo "installing with apt:$$missing"; \
+	  $$root apt-get update -qq; \
+	  $$root env DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends \
+	    -o Dpkg::Use-Pty=0 $$missing >/dev/null; \
+	fi
+	@touch $@
+
+$(VENV)/bin/python: | .make/apt
+	@for candidate in python3 python3.13 python3.12 python3.11; do \
+	  if $$candidate -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' \
+	    >/dev/null 2>&1; then $$candidate -m venv $(VENV); exit 0; fi; \
+	done; \
+	echo "no Python of 3.11 or newer with venv; install one (apt: python3.11 python3.11-venv)" >&2; \
+	exit 1
+
+.make/python: constraints.txt pyproject.toml | $(VENV)/bin/python
+	@mkdir -p .make
+	@echo "installing Python packages into $(VENV) (minutes the first time)"
+	@$(if $(TORCH_ARGS),$(PIP) $(TORCH_ARGS) -c constraints.txt torch)
+	@$(PIP) -c constraints.txt -e '.[test]'
+	@touch $@
+
+.make/checker: deploy/checker-requirements.txt .make/python
+	@$(VENV)/bin/envs-node checker install
+	@touch $@
+
+clean:
+	rm -rf .make $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
