@@ -40,6 +40,7 @@ class TaskError(EnvsError):
         super().__init__(f"{file}: {field}: {problem}")
         self.file = file
         self.field = field
+        self.problem = problem
 
 
 def read_task(
