@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
-from collections.abc import Mapping
 from pathlib import Path
 
 from envs_node.deploy.tasks.template import Instance, Split, Template, task_json
 from envs_node.deploy.tasks.templates import calc, gedit, impress, mousepad, thunar, writer, xterm
-from envs_node.messages.base import TaskId
-from envs_node.messages.tasks import Task, TaskFile
+from envs_node.messages.tasks import Task
+from envs_node.policy.tasks import Vocabulary, read_task
 
 TEMPLATES: tuple[Template, ...] = (
     *mousepad.TEMPLATES,
@@ -21,6 +19,16 @@ TEMPLATES: tuple[Template, ...] = (
     *writer.TEMPLATES,
     *impress.TEMPLATES,
 )
+
+VOCABULARY = Vocabulary(
+    metrics=frozenset({
+        "compare_docx_files", "compare_pptx_files", "compare_table", "compare_text_file",
+        "exact_match",
+    }),
+    getters=frozenset({"cloud_file", "rule", "vm_command_line", "vm_file"}),
+    setup_types=frozenset({"launch", "upload_file"}),
+)  # fmt: skip
+"""All that the bundle uses of OSWorld."""
 
 INSTANCES_MAX = 50
 """Of one template, split and seed. Numbers go by hundreds: 0-49 train, 50-99 held-out."""
@@ -57,18 +65,10 @@ def bundled_task(template: Template, split: Split, number: int) -> Task:
     """One task, complete."""
     instance = instance_of(template, number)
     task_id = f"{template.name}-{number:03d}"
+    files = {f"files/{name}": data for name, data in instance.files.items()}
+    files |= {f"gold/{name}": data for name, data in instance.gold.items()}
     json = task_json(task_id, template, split, instance)
-    files = (*_task_files("files", instance.files), *_task_files("gold", instance.gold))
-    return Task(
-        id=TaskId(task_id),
-        instruction=instance.instruction,
-        template=template.name,
-        split=split,
-        apps=(template.app,),
-        json=json,
-        sha256=_digest(json, files),
-        files=files,
-    )
+    return read_task(json, files, VOCABULARY, file=f"{task_id}.json")
 
 
 def write_tasks(folder: Path, tasks: tuple[Task, ...]) -> None:
@@ -80,18 +80,3 @@ def write_tasks(folder: Path, tasks: tuple[Task, ...]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(file.data)
         (folder / f"{task.id}.json").write_bytes(task.json)
-
-
-def _task_files(place: str, contents: Mapping[str, bytes]) -> tuple[TaskFile, ...]:
-    return tuple(
-        TaskFile(name=f"{place}/{name}", sha256=hashlib.sha256(data).hexdigest(), data=data)
-        for name, data in sorted(contents.items())
-    )
-
-
-def _digest(json: bytes, files: tuple[TaskFile, ...]) -> str:
-    """As `messages/tasks.py` defines it."""
-    digest = hashlib.sha256(json)
-    for file in files:
-        digest.update(f"{file.name}\0{file.sha256}\n".encode())
-    return digest.hexdigest()

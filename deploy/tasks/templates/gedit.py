@@ -57,7 +57,8 @@ def _append_line(chance: random.Random) -> Instance:
         )
     )
     steps = (Key(keys=("ctrl", "end")), Type(text=line))
-    return _instance(instruction, before, f"{before}{line}\n", steps)
+    # gedit keeps the last newline of a file to itself: a second one shows as an empty last line.
+    return _instance(instruction, f"{before}\n", f"{before}{line}\n", steps)
 
 
 def _replace_text(chance: random.Random) -> Instance:

@@ -47,7 +47,7 @@ def _append_line(chance: random.Random) -> Instance:
         )
     )
     steps = (Key(keys=("ctrl", "end")), Type(text=line))
-    return _instance(instruction, before, f"{before}{line}\n", steps)
+    return _instance(instruction, before, f"{before}{line}", steps)
 
 
 def _replace_text(chance: random.Random) -> Instance:
@@ -60,7 +60,7 @@ def _replace_text(chance: random.Random) -> Instance:
         )
     )
     steps = (Key(keys=("ctrl", "a")), Type(text=line))
-    return _instance(instruction, before, f"{line}\n", steps)
+    return _instance(instruction, before, line, steps)
 
 
 def _convert_case(chance: random.Random) -> Instance:
