@@ -1,0 +1,253 @@
+"""Can this host run desktops, and how is what is missing mended?"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from envs_node.deploy.checker import checker_folder, is_checker_installed
+
+PROGRAMS: Mapping[str, str] = {
+    "Xvfb": "xvfb",
+    "xkbcomp": "x11-xkb-utils",
+    "openbox": "openbox",
+    "dbus-daemon": "dbus",
+    "/usr/libexec/at-spi-bus-launcher": "at-spi2-core",
+    "/usr/bin/python3": "python3",
+    "mousepad": "mousepad",
+    "thunar": "thunar",
+    "xterm": "xterm",
+    "gedit": "gedit",
+    "soffice": "libreoffice-calc libreoffice-writer libreoffice-impress",
+    "unshare": "util-linux",
+    "mount": "mount",
+}
+"""Each program that desktops start, and the apt packages that bring it."""
+_CAP_SYS_ADMIN = 21
+_PROBE_TIMEOUT_S = 60.0
+_OVERLAY_PROBE = """
+mount -t tmpfs tmpfs /mnt && cd /mnt && mkdir lower upper work merged &&
+mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged && : > merged/file
+"""
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing a host must have."""
+
+    name: str
+    ok: bool
+    detail: str
+    mend: str = ""
+    """The command that mends it, or what to do where no command can."""
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a host must have."""
+
+    programs: Mapping[str, str] = msgspec.field(default_factory=lambda: PROGRAMS)
+    memory_bytes: int = 3 * 1024**3
+    """Two desktops with LibreOffice, the policy and a checker."""
+    disk_bytes: int = 2 * 1024**3
+    shared_memory_bytes: int = 64 * 1024**2
+    """A desktop's frame buffer takes 4 MB at 1280x720."""
+    files: int = 1024
+
+
+def check_host(folder: Path = Path("."), needs: Needs | None = None) -> tuple[Check, ...]:
+    """Examine this host; takes a few seconds, starts short probes, changes nothing.
+
+    Args:
+        folder: where runs are to be kept, for the free disk.
+        needs: how much is enough.
+    """
+    needs = needs or Needs()
+    return (
+        _linux(),
+        _python(),
+        _privilege(),
+        _namespaces(),
+        _overlay(),
+        *(_program(name, package) for name, package in needs.programs.items()),
+        _torch(),
+        _checker(),
+        _enough("memory", available_memory_bytes(), needs.memory_bytes, "close programs"),
+        _enough(
+            "disk",
+            shutil.disk_usage(folder).free,
+            needs.disk_bytes,
+            f"make room in {folder.resolve()}, or name another folder for runs",
+        ),
+        _enough(
+            "shared memory",
+            shutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else 0,
+            needs.shared_memory_bytes,
+            "mount -o remount,size=1g /dev/shm (a container: --shm-size=1g)",
+        ),
+        _files(needs.files),
+    )
+
+
+def as_text(checks: tuple[Check, ...]) -> str:
+    """The checks as lines for people; what fails comes with its mend, apt packages in one go."""
+    width = max(len(check.name) for check in checks)
+    lines = []
+    for check in checks:
+        lines.append(f"{'ok ' if check.ok else 'NO '} {check.name:<{width}}  {check.detail}")
+        if not check.ok:
+            lines.append(f"    {'':<{width}}  mend: {check.mend}")
+    broken = [check for check in checks if not check.ok]
+    apt = [check.mend.removeprefix(_APT) for check in broken if check.mend.startswith(_APT)]
+    if len(apt) > 1:
+        lines.append(f"all packages at once: {_APT}{' '.join(apt)}")
+    lines.append(f"{len(broken)} to mend" if broken else "this host can run desktops")
+    return "\n".join(lines)
+
+
+def as_data(checks: tuple[Check, ...]) -> dict[str, object]:
+    """The checks for `--json`."""
+    return {"ok": all(check.ok for check in checks), "checks": msgspec.to_builtins(checks)}
+
+
+def available_memory_bytes() -> int:
+    """Memory that new programs may take: of the host, or less where a cgroup says so."""
+    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    available = int(fields["MemAvailable"].split()[0]) * 1024
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ):
+        try:
+            available = min(available, int(Path(limit).read_text()) - int(Path(used).read_text()))
+        except (OSError, ValueError):  # no such cgroup, or its limit is the word `max`
+            continue
+    return max(0, available)
+
+
+_APT = "apt-get install "
+
+
+def _linux() -> Check:
+    return Check(
+        name="Linux",
+        ok=sys.platform == "linux",
+        detail=f"{os.uname().sysname} {os.uname().release}",
+        mend="use a Linux host: desktops are made of its namespaces",
+    )
+
+
+def _python() -> Check:
+    return Check(
+        name="Python",
+        ok=sys.version_info >= (3, 11),
+        detail=".".join(map(str, sys.version_info[:3])),
+        mend="apt-get install python3.11",
+    )
+
+
+def _privilege() -> Check:
+    status = Path("/proc/self/status").read_text()
+    effective = next(
+        (int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:")), 0
+    )
+    ok = bool(effective >> _CAP_SYS_ADMIN & 1)
+    return Check(
+        name="privilege",
+        ok=ok,
+        detail=f"user {os.geteuid()}, CAP_SYS_ADMIN {'held' if ok else 'missing'}",
+        mend="run as root: sudo envs-node … (a container: --privileged)",
+    )
+
+
+def _namespaces() -> Check:
+    flags = ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork"]
+    return _probe(
+        "namespaces",
+        ["unshare", *flags, "true"],
+        "mount, pid, net, ipc and uts",
+        "run as root (a container: --privileged --security-opt seccomp=unconfined)",
+    )
+
+
+def _overlay() -> Check:
+    return _probe(
+        "overlay",
+        ["unshare", "--mount", "sh", "-c", _OVERLAY_PROBE],
+        "a copy-on-write file system can be mounted",
+        "modprobe overlay (a container: --privileged)",
+    )
+
+
+def _torch() -> Check:
+    return _probe(
+        "torch",
+        [sys.executable, "-c", "import torch; print(torch.__version__)"],
+        "can be imported",
+        "pip install -c constraints.txt torch",
+    )
+
+
+def _probe(name: str, command: list[str], detail: str, mend: str) -> Check:
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PROBE_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check(name=name, ok=False, detail=str(error), mend=mend)
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        return Check(name=name, ok=False, detail=lines[-1], mend=mend)
+    return Check(name=name, ok=True, detail=done.stdout.strip() or detail)
+
+
+def _program(name: str, package: str) -> Check:
+    path = shutil.which(name)
+    label = Path(name).name
+    if path is None:
+        return Check(name=label, ok=False, detail="not found", mend=f"{_APT}{package}")
+    return Check(name=label, ok=True, detail=path)
+
+
+def _checker() -> Check:
+    folder = checker_folder()
+    ok = is_checker_installed(folder)
+    return Check(
+        name="OSWorld's checker",
+        ok=ok,
+        detail=f"{folder}" if ok else f"not (completely) in {folder}",
+        mend="envs-node checker install",
+    )
+
+
+def _enough(name: str, found_bytes: int, wanted_bytes: int, mend: str) -> Check:
+    mib = 1024**2
+    return Check(
+        name=name,
+        ok=found_bytes >= wanted_bytes,
+        detail=f"{found_bytes // mib} MiB free, {wanted_bytes // mib} MiB wanted",
+        mend=mend,
+    )
+
+
+def _files(wanted: int) -> Check:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return Check(
+        name="open files",
+        ok=soft >= wanted,
+        detail=f"limit {soft} (hard {hard}), {wanted} wanted",
+        mend=f"ulimit -n {wanted}",
+    )

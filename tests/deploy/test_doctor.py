@@ -1,0 +1,77 @@
+"""The doctor finds what a host lacks, and each finding names its mend."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from envs_node.deploy.doctor import (
+    Check,
+    Needs,
+    as_data,
+    as_text,
+    available_memory_bytes,
+    check_host,
+)
+
+
+@pytest.fixture(scope="module")
+def greedy_checks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Check]:
+    """What the doctor says of this host when far too much is wanted of it."""
+    needs = Needs(
+        programs={"sh": "dash", "no-such-program": "some-package", "nor-this": "another"},
+        memory_bytes=2**60,
+        disk_bytes=2**60,
+        shared_memory_bytes=2**60,
+        files=2**30,
+    )
+    return {check.name: check for check in check_host(tmp_path_factory.mktemp("runs"), needs)}
+
+
+def test_a_missing_program_is_mended_by_its_package(greedy_checks: dict[str, Check]):
+    assert greedy_checks["sh"].ok
+    assert greedy_checks["no-such-program"] == Check(
+        name="no-such-program",
+        ok=False,
+        detail="not found",
+        mend="apt-get install some-package",
+    )
+
+
+@pytest.mark.parametrize("name", ["memory", "disk", "shared memory", "open files"])
+def test_too_little_of_anything_is_found(greedy_checks: dict[str, Check], name: str):
+    assert not greedy_checks[name].ok
+    assert "wanted" in greedy_checks[name].detail
+
+
+def test_every_failure_names_its_mend(greedy_checks: dict[str, Check]):
+    assert all(check.mend for check in greedy_checks.values() if not check.ok)
+
+
+@pytest.mark.live
+def test_this_host_can_make_namespaces_and_overlays(greedy_checks: dict[str, Check]):
+    names = ("Linux", "Python", "privilege", "namespaces", "overlay", "torch")
+
+    assert [name for name in names if not greedy_checks[name].ok] == []
+
+
+def test_the_text_gathers_all_packages_into_one_command(greedy_checks: dict[str, Check]):
+    text = as_text(tuple(greedy_checks.values()))
+
+    assert "all packages at once: apt-get install some-package another" in text
+    assert text.endswith("to mend")
+
+
+def test_a_good_host_is_said_to_be_good():
+    checks = (Check(name="Linux", ok=True, detail="6.1"),)
+
+    assert as_text(checks).splitlines() == ["ok  Linux  6.1", "this host can run desktops"]
+    assert json.loads(json.dumps(as_data(checks)))["ok"] is True
+
+
+def test_available_memory_is_less_than_all_memory():
+    total = int(Path("/proc/meminfo").read_text().split()[1]) * 1024
+
+    assert 0 < available_memory_bytes() < total
