@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 import trio
 
-from envs_node.messages.base import ActorName, EnvsError, Envelope, Message
+from envs_node.messages.base import ActorName, Envelope, EnvsError, Message
 
 MAILBOX_LENGTH = 256
 
@@ -57,6 +57,24 @@ class Ref(Protocol):
         """Send without waiting. Raises `MailboxFullError` when the mailbox takes no more."""
 
 
+Reply: TypeAlias = Callable[[Envelope[Message] | None], None]
+"""Takes the answer to a request, or None when there is none. Never waits."""
+
+Deliver: TypeAlias = Callable[[Envelope[Message], Reply | None], None]
+"""Puts an envelope into the mailbox of its receiver. Without a reply it was told, not asked, and
+a full mailbox raises `MailboxFullError`; with one, a refusal is an answer too."""
+
+
+class Transport(Protocol):
+    """A way to the actors of one process: memory or nng, which actors cannot tell apart."""
+
+    async def ask(self, envelope: Envelope[Message]) -> Envelope[Message] | None:
+        """Carry a request and wait for its answer. The caller brings the deadline."""
+
+    def tell(self, envelope: Envelope[Message]) -> None:
+        """Carry without waiting. Raises `MailboxFullError` when it takes no more."""
+
+
 class Delivery(msgspec.Struct, kw_only=True):
     """An envelope in a mailbox, and the way its answer goes back."""
 
@@ -82,6 +100,15 @@ class Mailbox:
     async def get(self) -> Delivery:
         """Wait for the next delivery."""
         return await self._receive.receive()
+
+    def empty_nowait(self) -> list[Delivery]:
+        """Take everything that waits."""
+        taken = []
+        while True:
+            try:
+                taken.append(self._receive.receive_nowait())
+            except trio.WouldBlock:
+                return taken
 
     def statistics(self) -> dict[str, int]:
         """Messages waiting."""

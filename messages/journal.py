@@ -106,7 +106,7 @@ def _segments(folder: Path) -> list[Path]:
 
 
 def _check_header(path: Path, data: bytes) -> None:
-    magic, schema, _ = _HEADER.unpack_from(data)
+    magic, schema, number = _HEADER.unpack_from(data)
     if magic != _MAGIC:
         raise JournalError(f"{path} is no journal segment: it starts with {bytes(magic)!r}")
     if schema != SCHEMA:
@@ -114,6 +114,8 @@ def _check_header(path: Path, data: bytes) -> None:
             f"{path} has schema {schema}, this version reads {SCHEMA}; "
             "read it with the version that wrote it (see the run's manifest)"
         )
+    if number != int(path.stem):
+        raise JournalError(f"{path} says that it is segment {number}: damaged or renamed")
 
 
 def _whole_bytes(path: Path, data: bytes) -> int:

@@ -1,0 +1,309 @@
+"""The transport between processes: nng request and reply, one context a call."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+import msgspec
+import pynng
+import structlog
+import trio
+
+from envs_node.actors.mailbox import ActorCrashedError, Deliver, MailboxFullError
+from envs_node.actors.memory import Slot
+from envs_node.messages import codec
+from envs_node.messages.base import WIRE_BYTES_MAX, Envelope, EnvsError, Message
+from envs_node.messages.lifecycle import ActorFailed
+
+CALLS_MAX = 128
+"""Requests under way at once, of a client and of a server; the rest wait their turn."""
+TELLS_MAX = 256
+TELL_S = 10.0
+"""How long a told message is tried; after that the receiver's node is taken for dead."""
+ANSWER_S = 900.0
+"""How long a server's context is kept for an answer that does not come."""
+_RESEND_MS = 24 * 3600 * 1000
+"""nng would send a slow request again; ours are repeated by id, by those who ask."""
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_NO_ANSWER = b""
+
+
+class PlainSocketError(EnvsError):
+    """An address that others could reach, without encryption."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(
+            f"{url} is reachable from other machines and would not be encrypted: use "
+            "tcp://127.0.0.1:PORT or ipc://PATH, tunnel to it, or allow plain sockets"
+        )
+        self.url = url
+
+
+class AddressError(EnvsError):
+    """An address that cannot be listened on or dialled."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"cannot use the address {url}: {reason}")
+        self.url = url
+
+
+def check_address(url: str, *, allow_plain: bool = False) -> None:
+    """Refuse addresses that are not ours to open.
+
+    Raises:
+        AddressError: neither `tcp://HOST:PORT` nor `ipc://PATH`.
+        PlainSocketError: plain TCP beyond this machine, and `allow_plain` is not set.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise AddressError(url, str(error)) from error
+    if parts.scheme == "ipc":
+        return
+    if parts.scheme != "tcp" or not host or port is None:
+        raise AddressError(url, "write tcp://HOST:PORT or ipc://PATH")
+    if host not in _LOOPBACK and not allow_plain:
+        raise PlainSocketError(url)
+
+
+async def _send(context: pynng.Context, data: bytes) -> None:
+    """Send, and keep owning the bytes when that fails.
+
+    pynng takes a message for sent as soon as sending begins, so one whose sending is cancelled
+    would never be freed.
+    """
+    message = pynng.Message(data)
+    is_sent = False
+    try:
+        await context.asend_msg(message)
+        is_sent = True
+    finally:
+        if not is_sent:
+            message._mem_freed = False
+
+
+class NngClient:
+    """A `Transport` to one node. Open it with `NngLinks`."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._socket = pynng.Req0(
+            resend_time=_RESEND_MS,
+            recv_max_size=WIRE_BYTES_MAX,
+            reconnect_time_min=50,
+            reconnect_time_max=2000,
+        )
+        self._free: list[pynng.Context] = []
+        self._calls = trio.Semaphore(CALLS_MAX)
+        self._told: deque[tuple[bytes, trio.Event]] = deque()
+        self._news = trio.Event()
+        self._lost = 0
+        try:
+            self._socket.dial(url, block=False)
+        except pynng.NNGException as error:
+            self._socket.close()
+            raise AddressError(url, str(error)) from error
+
+    async def ask(self, envelope: Envelope[Message]) -> Envelope[Message] | None:
+        """Send a request after everything told before it, and wait for its answer."""
+        data = codec.encode(envelope)
+        if self._told:
+            await self._told[-1][1].wait()
+        try:
+            reply = await self._call(data)
+        except pynng.Closed as error:
+            raise ActorCrashedError(envelope.to, "the way to it was closed here") from error
+        if reply == _NO_ANSWER:
+            return None
+        answer: Envelope[Message] = codec.decode(reply)  # type: ignore[assignment]  # narrower
+        if answer.cause != envelope.id:
+            raise codec.CodecError(f"{self.url} answered {answer.cause}, not {envelope.id}")
+        return answer
+
+    def tell(self, envelope: Envelope[Message]) -> None:
+        """Queue a message; what is told is sent in order."""
+        if len(self._told) >= TELLS_MAX:
+            raise MailboxFullError(envelope.to)
+        self._told.append((codec.encode(envelope), trio.Event()))
+        self._news.set()
+
+    def statistics(self) -> dict[str, int]:
+        """Told messages that wait, and those given up."""
+        return {"waiting": len(self._told), "lost": self._lost}
+
+    async def send_told(self) -> NoReturn:
+        """Send what is told, one after another. Runs as long as the client is open."""
+        while True:
+            while self._told:
+                data, is_sent = self._told[0]
+                try:
+                    with trio.move_on_after(TELL_S) as scope:
+                        await self._call(data)
+                    self._lost += scope.cancelled_caught
+                finally:
+                    self._told.popleft()
+                    is_sent.set()
+            self._news = trio.Event()
+            await self._news.wait()
+
+    def close(self) -> None:
+        """Close the contexts, then the socket."""
+        for context in self._free:
+            context.close()
+        self._free.clear()
+        self._socket.close()
+
+    async def _call(self, data: bytes) -> bytes:
+        """One request and its reply on a context of its own."""
+        async with self._calls:
+            context = self._free.pop() if self._free else self._socket.new_context()
+            is_whole = False
+            try:
+                await _send(context, data)
+                reply: bytes = await context.arecv()
+                is_whole = True
+            finally:
+                if is_whole:
+                    self._free.append(context)
+                else:
+                    with contextlib.suppress(pynng.Closed):  # the socket was closed meanwhile
+                        context.close()
+            return reply
+
+
+class NngLinks:
+    """The clients of a process, one a node, opened when first wanted."""
+
+    def __init__(self, nursery: trio.Nursery, *, allow_plain: bool) -> None:
+        self._nursery = nursery
+        self._allow_plain = allow_plain
+        self._clients: dict[str, NngClient] = {}
+
+    def to(self, url: str) -> NngClient:
+        """The client of the node at this address; it need not be there yet.
+
+        Raises:
+            AddressError, PlainSocketError: see `check_address`.
+        """
+        client = self._clients.get(url)
+        if client is None:
+            check_address(url, allow_plain=self._allow_plain)
+            client = self._clients[url] = NngClient(url)
+            self._nursery.start_soon(client.send_told)
+        return client
+
+    def close(self) -> None:
+        """Close every client."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+
+@contextlib.asynccontextmanager
+async def open_links(*, allow_plain: bool = False) -> AsyncIterator[NngLinks]:
+    """Hold the clients of a process open."""
+    links: NngLinks | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            links = NngLinks(nursery, allow_plain=allow_plain)
+            yield links
+            nursery.cancel_scope.cancel()
+    finally:
+        if links is not None:
+            links.close()
+
+
+async def serve(
+    deliver: Deliver,
+    url: str,
+    *,
+    calls_max: int = CALLS_MAX,
+    allow_plain: bool = False,
+    task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
+) -> NoReturn:
+    """Take requests from other processes until cancelled.
+
+    Args:
+        deliver: `Post.deliver` of this process.
+        url: `tcp://127.0.0.1:0` picks a free port.
+        task_status: is given the address with the real port.
+
+    Raises:
+        AddressError: it is taken, or no address.
+        PlainSocketError: see `check_address`.
+    """
+    check_address(url, allow_plain=allow_plain)
+    with _listening(url) as (socket, real_url):
+        async with trio.open_nursery() as nursery:
+            server = _Server(deliver)
+            for _ in range(calls_max):
+                nursery.start_soon(server.answer_all, socket)
+            task_status.started(real_url)
+            await trio.sleep_forever()
+    raise AssertionError("it serves until it is cancelled")
+
+
+@contextlib.contextmanager
+def _listening(url: str) -> Iterator[tuple[pynng.Rep0, str]]:
+    socket = pynng.Rep0(recv_max_size=WIRE_BYTES_MAX)
+    try:
+        try:
+            listener = socket.listen(url)
+        except pynng.NNGException as error:
+            raise AddressError(url, str(error)) from error
+        real_url = f"tcp://{listener.local_address}" if url.startswith("tcp:") else url
+        yield socket, real_url
+    finally:
+        socket.close()
+
+
+class _Server:
+    """Answers the requests of a socket, one a context."""
+
+    def __init__(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+        self._refused: set[str] = set()
+
+    async def answer_all(self, socket: pynng.Rep0) -> NoReturn:
+        """Receive, deliver, answer. Between receiving and delivering nothing is awaited."""
+        with socket.new_context() as context:
+            while True:
+                data: bytes = await context.arecv()
+                slot = Slot()
+                self._take(data, slot)
+                with trio.move_on_after(ANSWER_S):
+                    await slot.get()
+                await _send(context, _encode_answer(slot.answer))
+
+    def _take(self, data: bytes, slot: Slot) -> None:
+        try:
+            envelope: Envelope[Message] = codec.decode(data)  # type: ignore[assignment]  # narrower
+        except codec.CodecError as error:
+            self._refuse(str(error))
+            slot.put(None)
+            return
+        self._deliver(envelope, slot.put)
+
+    def _refuse(self, reason: str) -> None:
+        if reason not in self._refused and len(self._refused) < 100:
+            self._refused.add(reason)
+            structlog.get_logger().warning("message.refused", reason=reason)
+
+
+def _encode_answer(answer: Envelope[Message] | None) -> bytes:
+    if answer is None:
+        return _NO_ANSWER
+    try:
+        return codec.encode(answer)
+    except codec.CodecError as error:
+        failed = ActorFailed(to=answer.sender, reason=str(error))
+        return codec.encode(_with_message(answer, failed))
+
+
+def _with_message(envelope: Envelope[Message], message: Message) -> Envelope[Message]:
+    return msgspec.structs.replace(envelope, message=message)

@@ -1,0 +1,220 @@
+"""The post of a process: finds the receiver of each envelope, and brings its answer back."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+import trio
+
+from envs_node.actors.mailbox import (
+    ActorCrashedError,
+    AskTimeoutError,
+    Delivery,
+    Mailbox,
+    MailboxFullError,
+    Ref,
+    Reply,
+    Transport,
+)
+from envs_node.actors.memory import MemoryLink
+from envs_node.actors.recorder import Recorder
+from envs_node.messages.base import ActorName, Envelope, Message, MessageId, RunId
+from envs_node.messages.lifecycle import ActorFailed
+
+Resolver: TypeAlias = Callable[[ActorName], Transport | None]
+
+
+class RefSource(Protocol):
+    """Where an actor gets its references: a `Post`, or a `RecordedPost` in a replay."""
+
+    def ref(self, to: ActorName, *, sender: ActorName) -> Ref:
+        """A reference to an actor, bound to the one who speaks."""
+
+
+class Post:
+    """Knows the mailboxes of this process and the ways to others.
+
+    A name is looked for among the mailboxes here, then the routes (the longest prefix wins), then
+    the resolver. Whoever asks a name that is nowhere gets `ActorCrashedError` at once.
+
+    Args:
+        run: goes into every envelope.
+        clock_ns: the wall clock of the envelopes, ns since 1970.
+        stamp: makes this process's message ids unique; 64 random bits unless given.
+        recorder: journals what actors say; None keeps no journal.
+        resolve: finds the way to names without a route.
+    """
+
+    def __init__(
+        self,
+        run: RunId,
+        *,
+        clock_ns: Callable[[], int] = time.time_ns,
+        stamp: str = "",
+        recorder: Recorder | None = None,
+        resolve: Resolver | None = None,
+    ) -> None:
+        self.run = run
+        self.recorder = recorder
+        self._clock_ns = clock_ns
+        self._stamp = stamp or secrets.token_hex(8)
+        self._resolve = resolve
+        self._sequence = itertools.count()
+        self._mailboxes: dict[ActorName, Mailbox] = {}
+        self._routes: dict[str, Transport] = {}
+        self._here = MemoryLink(self.deliver)
+        self._undelivered = 0
+
+    def ref(self, to: ActorName, *, sender: ActorName) -> Ref:
+        """A reference to an actor wherever it lives, bound to the one who speaks."""
+        return _PostRef(self, to, sender)
+
+    def register(self, mailbox: Mailbox) -> None:
+        """Deliver to this mailbox what is sent to its name.
+
+        Raises:
+            ValueError: the name is taken.
+        """
+        if mailbox.name in self._mailboxes:
+            raise ValueError(f"an actor named {mailbox.name} is registered already")
+        self._mailboxes[mailbox.name] = mailbox
+
+    def remove(self, mailbox: Mailbox) -> None:
+        """Deliver to this mailbox no longer."""
+        del self._mailboxes[mailbox.name]
+
+    def add_route(self, prefix: str, transport: Transport) -> None:
+        """Send to names that start with this prefix (or are it) by this transport."""
+        self._routes[prefix] = transport
+
+    def remove_route(self, prefix: str) -> None:
+        """Forget a route, if it is there."""
+        self._routes.pop(prefix, None)
+
+    def names(self) -> tuple[ActorName, ...]:
+        """The actors of this process, sorted."""
+        return tuple(sorted(self._mailboxes))
+
+    def statistics(self) -> dict[str, int]:
+        """Mailboxes, routes, and what was told to nobody."""
+        return {
+            "actors": len(self._mailboxes),
+            "routes": len(self._routes),
+            "undelivered": self._undelivered,
+        }
+
+    def deliver(self, envelope: Envelope[Message], reply: Reply | None) -> None:
+        """Put an envelope that came from anywhere into the mailbox of its receiver.
+
+        Raises:
+            MailboxFullError: it was told, not asked, and there is no room.
+        """
+
+        def answer(message: Message | None) -> None:
+            if reply is not None:
+                reply(None if message is None else self._answer(envelope, message))
+
+        mailbox = self._mailboxes.get(envelope.to)
+        if mailbox is None:
+            self._undelivered += reply is None
+            answer(ActorFailed(to=envelope.to, reason="nobody of that name is here"))
+            return
+        try:
+            mailbox.put_nowait(Delivery(envelope=envelope, answer=answer))
+        except MailboxFullError as error:
+            if reply is None:
+                raise
+            answer(ActorFailed(to=envelope.to, reason=str(error)))
+
+    def envelope(self, message: Message, *, sender: ActorName, to: ActorName) -> Envelope[Message]:
+        """Address a request."""
+        return self._envelope(message, sender, to, None)
+
+    async def ask(self, envelope: Envelope[Message], *, timeout_s: float) -> Envelope[Message]:
+        """Send a request and wait for its answer; see `Ref.ask`."""
+        answer: Envelope[Message] | None = None
+        with trio.move_on_after(timeout_s) as scope:
+            answer = await self._way(envelope.to).ask(envelope)
+        name = type(envelope.message).__name__
+        if scope.cancelled_caught:
+            raise AskTimeoutError(envelope.to, name, timeout_s)
+        if answer is None:
+            raise ActorCrashedError(envelope.to, f"it does not answer {name}")
+        if isinstance(answer.message, ActorFailed):
+            raise ActorCrashedError(envelope.to, answer.message.reason)
+        return answer
+
+    def tell(self, envelope: Envelope[Message]) -> None:
+        """Send without waiting; see `Ref.tell`."""
+        self._way(envelope.to).tell(envelope)
+
+    def _way(self, to: ActorName) -> Transport:
+        if to in self._mailboxes:
+            return self._here
+        for length in range(len(to), 0, -1):
+            if (route := self._routes.get(to[:length])) is not None:
+                return route
+        found = self._resolve(to) if self._resolve is not None else None
+        return found or self._here
+
+    def _answer(self, request: Envelope[Message], message: Message) -> Envelope[Message]:
+        return self._envelope(message, request.to, request.sender, request.id)
+
+    def _envelope(
+        self, message: Message, sender: ActorName, to: ActorName, cause: MessageId | None
+    ) -> Envelope[Message]:
+        sequence = next(self._sequence)
+        return Envelope(
+            id=MessageId(f"{self._stamp}-{sequence}"),
+            sender=sender,
+            to=to,
+            run=self.run,
+            sequence=sequence,
+            time_ns=self._clock_ns(),
+            message=message,
+            cause=cause,
+        )
+
+
+class _PostRef:
+    """A reference into a post. Journals what its sender says where the recorder wants it."""
+
+    def __init__(self, post: Post, to: ActorName, sender: ActorName) -> None:
+        self._post = post
+        self._to = to
+        self._sender = sender
+
+    @property
+    def name(self) -> ActorName:
+        """The actor's name."""
+        return self._to
+
+    async def ask(self, message: Message, *, timeout_s: float) -> Message:
+        """See `Ref.ask`."""
+        envelope = self._post.envelope(message, sender=self._sender, to=self._to)
+        recorder = self._post.recorder
+        if recorder is None or not recorder.wants(self._sender):
+            return (await self._post.ask(envelope, timeout_s=timeout_s)).message
+        index = recorder.said(envelope)
+        try:
+            answer = await self._post.ask(envelope, timeout_s=timeout_s)
+        except AskTimeoutError:
+            recorder.missed(self._sender, index, "timeout")
+            raise
+        except ActorCrashedError as error:
+            recorder.missed(self._sender, index, error.reason)
+            raise
+        recorder.received(self._sender, index, answer)
+        return answer.message
+
+    def tell(self, message: Message) -> None:
+        """See `Ref.tell`."""
+        envelope = self._post.envelope(message, sender=self._sender, to=self._to)
+        recorder = self._post.recorder
+        if recorder is not None and recorder.wants(self._sender):
+            recorder.said(envelope)
+        self._post.tell(envelope)
