@@ -1,0 +1,1 @@
+"""The desktop: an isolated machine with a screen, and the actor that owns it."""

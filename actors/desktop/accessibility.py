@@ -1,0 +1,220 @@
+"""The accessibility bus of a desktop: what every application says is on the screen.
+
+One `Cache.GetItems` an application, then pipelined questions about what shows. Children are never
+asked for: a spreadsheet has a billion of them and would not answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from jeepney import DBusAddress, HeaderFields, MessageType, new_method_call
+from jeepney.io.blocking import DBusConnection, open_dbus_connection
+
+from envs_node.actors.desktop.errors import DesktopLostError
+
+ANSWER_TIMEOUT_S = 5.0
+SHEET_ROWS, SHEET_COLUMNS = 12, 6
+_POLL_S = 0.005
+_PREFIX = "org.a11y.atspi."
+_NULL = "/org/a11y/atspi/null"
+
+# The order of AtspiRole and AtspiStateType in at-spi2-core's atspi-constants.h.
+_ROLE_NAMES = (
+    "invalid,accelerator label,alert,animation,arrow,calendar,canvas,check box,check menu item,"
+    "color chooser,column header,combo box,date editor,desktop icon,desktop frame,dial,dialog,"
+    "directory pane,drawing area,file chooser,filler,focus traversable,font chooser,frame,"
+    "glass pane,html container,icon,image,internal frame,label,layered pane,list,list item,menu,"
+    "menu bar,menu item,option pane,page tab,page tab list,panel,password text,popup menu,"
+    "progress bar,push button,radio button,radio menu item,root pane,row header,scroll bar,"
+    "scroll pane,separator,slider,spin button,split pane,status bar,table,table cell,"
+    "table column header,table row header,tearoff menu item,terminal,text,toggle button,tool bar,"
+    "tool tip,tree,tree table,unknown,viewport,window,extended,header,footer,paragraph,ruler,"
+    "application,autocomplete,edit bar,embedded,entry,chart,caption,document frame,heading,page,"
+    "section,redundant object,form,link,input method window,table row,tree item,"
+    "document spreadsheet,document presentation,document text,document web,document email,comment,"
+    "list box,grouping,image map,notification,info bar,level bar,title bar,block quote,audio,video,"
+    "definition,article,landmark,log,marquee,math,rating,timer,static,math fraction,math root,"
+    "subscript,superscript"
+)
+_STATE_NAMES = (
+    "invalid,active,armed,busy,checked,collapsed,defunct,editable,enabled,expandable,expanded,"
+    "focusable,focused,has tooltip,horizontal,iconified,modal,multi line,multiselectable,opaque,"
+    "pressed,resizable,selectable,selected,sensitive,showing,single line,stale,transient,vertical,"
+    "visible,manages descendants,indeterminate,required,truncated,animated,invalid entry,"
+    "supports autocompletion,selectable text,is default,visited,checkable,has popup,read only"
+)
+_ROLES = _ROLE_NAMES.split(",")
+_STATES = _STATE_NAMES.split(",")
+_TEXT_ROLES = frozenset(
+    {"text", "entry", "password text", "paragraph", "spin button", "heading", "combo box",
+     "table cell"}
+)  # fmt: skip
+
+Call = tuple[str, str, str, str, str | None, tuple[Any, ...]]
+
+
+class Node(msgspec.Struct, kw_only=True):
+    """One showing thing of an application, as the application describes it."""
+
+    bus: str
+    path: str
+    parent: str
+    role: str
+    name: str
+    description: str
+    states: frozenset[str]
+    interfaces: frozenset[str]
+    extent: tuple[int, int, int, int] | None = None
+    """x, y, width, height on the screen, in px."""
+    text: str = ""
+
+
+class AccessibilityBus:
+    """A connection to a desktop's accessibility bus. Make it before applications start."""
+
+    def __init__(self, session_bus: str, root: str, timeout_s: float) -> None:
+        """Connect as soon as the bus answers.
+
+        Args:
+            session_bus: path of the session bus's socket, as the host sees it.
+            root: the desktop's root, as the host sees it.
+        """
+        self._connection = _find_bus(session_bus, root, timeout_s)
+        # Applications keep no cache until somebody listens to these two.
+        for event in ("object:children-changed", "object:state-changed"):
+            registry = (f"{_PREFIX}Registry", "/org/a11y/atspi/registry", f"{_PREFIX}Registry")
+            self._ask([(*registry, "RegisterEvent", "s", (event,))])
+
+    def read(self) -> list[Node]:
+        """Everything that shows, with extents and texts; a hung application is left out."""
+        desktop = (f"{_PREFIX}Registry", "/org/a11y/atspi/accessible/root")
+        answer = self._ask([(*desktop, f"{_PREFIX}Accessible", "GetChildren", None, ())])[0]
+        applications = [(str(bus), str(path)) for bus, path in (answer or ([],))[0]]
+        caches = self._ask([
+            (bus, "/org/a11y/atspi/cache", f"{_PREFIX}Cache", "GetItems", None, ())
+            for bus, _ in applications
+        ])  # fmt: skip
+        nodes = [_node(item) for cache in caches if cache for item in cache[0]]
+        nodes = [node for node in nodes if "showing" in node.states]
+        nodes += self._read_cells(nodes)
+        self._fill(nodes)
+        return nodes
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.close()
+
+    def _read_cells(self, nodes: list[Node]) -> list[Node]:
+        """The first cells of a spreadsheet, which its cache leaves out."""
+        sheets = [
+            node for node in nodes
+            if "Table" in node.interfaces and "manages descendants" in node.states
+        ][:1]  # fmt: skip
+        places = self._ask([
+            (sheet.bus, sheet.path, f"{_PREFIX}Table", "GetAccessibleAt", "ii", (row, column))
+            for sheet in sheets for row in range(SHEET_ROWS) for column in range(SHEET_COLUMNS)
+        ])  # fmt: skip
+        cells = [place[0] for place in places if place and place[0][1] != _NULL]
+        answers = self._ask([
+            call for bus, path in cells for call in (
+                (bus, path, "org.freedesktop.DBus.Properties", "Get", "ss",
+                 (f"{_PREFIX}Accessible", "Name")),
+                (bus, path, f"{_PREFIX}Accessible", "GetState", None, ()),
+            )
+        ])  # fmt: skip
+        found = []
+        for number, (bus, path) in enumerate(cells):
+            name, bits = answers[2 * number], answers[2 * number + 1]
+            if name and bits:
+                found.append(
+                    Node(
+                        bus=bus, path=path, parent=sheets[0].path, role="table cell",
+                        name=str(name[0][1]), description="", states=_states(bits[0]),
+                        interfaces=frozenset({"Component", "Text"}),
+                    )
+                )  # fmt: skip
+        return found
+
+    def _fill(self, nodes: list[Node]) -> None:
+        placed = [node for node in nodes if "Component" in node.interfaces]
+        written = [n for n in nodes if "Text" in n.interfaces and n.role in _TEXT_ROLES]
+        answers = self._ask([
+            (node.bus, node.path, f"{_PREFIX}Component", "GetExtents", "u", (0,)) for node in placed
+        ] + [
+            (node.bus, node.path, f"{_PREFIX}Text", "GetText", "ii", (0, -1)) for node in written
+        ])  # fmt: skip
+        for node, answer in zip(placed, answers, strict=False):
+            node.extent = tuple(answer[0]) if answer else None
+        for node, answer in zip(written, answers[len(placed) :], strict=True):
+            node.text = str(answer[0]) if answer else ""
+
+    def _ask(self, calls: Sequence[Call]) -> list[Any]:
+        """Send all calls, then collect the answers; None where there was an error or none."""
+        connection = self._connection
+        places: dict[int, int] = {}
+        answers: list[Any] = [None] * len(calls)
+        try:
+            for place, (bus, path, interface, method, signature, body) in enumerate(calls):
+                address = DBusAddress(path, bus, interface)
+                serial = next(connection.outgoing_serial)
+                connection.send_message(
+                    new_method_call(address, method, signature, body), serial=serial
+                )
+                places[serial] = place
+            deadline = time.monotonic() + ANSWER_TIMEOUT_S
+            while places and (left := deadline - time.monotonic()) > 0:
+                message = connection.receive(timeout=left)
+                place = places.pop(message.header.fields.get(HeaderFields.reply_serial), -1)
+                if place >= 0 and message.header.message_type == MessageType.method_return:
+                    answers[place] = message.body
+        except TimeoutError:
+            pass  # the application hangs: what it did not say stays None
+        except (OSError, EOFError) as error:
+            raise DesktopLostError(f"the accessibility bus is gone: {error}") from error
+        return answers
+
+
+def _find_bus(session_bus: str, root: str, timeout_s: float) -> DBusConnection:
+    deadline = time.monotonic() + timeout_s
+    question = new_method_call(
+        DBusAddress("/org/a11y/bus", "org.a11y.Bus", "org.a11y.Bus"), "GetAddress"
+    )
+    while True:
+        try:
+            with open_dbus_connection(f"unix:path={session_bus}") as session:
+                answer = session.send_and_get_reply(question, timeout=timeout_s)
+            if answer.header.message_type == MessageType.method_return:
+                options = dict(
+                    part.split("=", 1) for part in answer.body[0].partition(":")[2].split(",")
+                )
+                return open_dbus_connection(f"unix:path={root}{options['path']}")
+        except (OSError, EOFError, TimeoutError) as error:
+            if time.monotonic() > deadline:
+                raise DesktopLostError(f"no accessibility bus: {error}") from error
+        if time.monotonic() > deadline:
+            raise DesktopLostError("no accessibility bus: the launcher does not own its name")
+        time.sleep(_POLL_S)
+
+
+def _states(words: Sequence[int]) -> frozenset[str]:
+    bits = words[0] | words[1] << 32
+    return frozenset(name for number, name in enumerate(_STATES) if bits >> number & 1)
+
+
+def _node(item: tuple[Any, ...]) -> Node:
+    interfaces = item[5] if isinstance(item[5], list) else item[4]
+    name, role, description, words = item[-4:]
+    return Node(
+        bus=str(item[0][0]),
+        path=str(item[0][1]),
+        parent=str(item[2][1]),
+        role=_ROLES[role] if role < len(_ROLES) else f"role {role}",
+        name=str(name),
+        description=str(description),
+        states=_states(words),
+        interfaces=frozenset(str(name).removeprefix(_PREFIX) for name in interfaces),
+    )

@@ -1,0 +1,1 @@
+"""What runs inside a desktop, with the standard library alone."""

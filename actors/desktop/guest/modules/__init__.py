@@ -1,0 +1,1 @@
+"""Modules that programs inside a desktop may import."""

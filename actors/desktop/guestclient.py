@@ -1,0 +1,75 @@
+"""A client of the server inside a desktop, through its unix socket."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from envs_node.actors.desktop.errors import DesktopLostError
+
+SOCKET_PATH = "/run/share/guest.sock"
+
+
+class GuestRefusedError(DesktopLostError):
+    """The server inside answered with an error."""
+
+    def __init__(self, path: str, status: int, body: str) -> None:
+        super().__init__(f"{path} answered {status}: {body[:300]}")
+        self.status = status
+
+
+class Guest:
+    """Asks OSWorld's interface inside a desktop. Every request has its own connection."""
+
+    def __init__(self, path: Path, *, timeout_s: float = 130.0) -> None:
+        self._path = path
+        self._timeout_s = timeout_s
+
+    def post(self, path: str, body: dict[str, Any]) -> bytes:
+        """Post JSON; the body of the answer.
+
+        Raises:
+            GuestRefusedError: the answer is an error.
+            DesktopLostError: there is no answer.
+        """
+        return self._request("POST", path, json.dumps(body).encode(), "application/json")
+
+    def upload(self, path: str, data: bytes) -> None:
+        """Write a file inside."""
+        mark = uuid4().hex
+        parts = [
+            f'--{mark}\r\nContent-Disposition: form-data; name="file_path"\r\n\r\n{path}\r\n',
+            f'--{mark}\r\nContent-Disposition: form-data; name="file_data"; filename="data"\r\n'
+            "Content-Type: application/octet-stream\r\nContent-Transfer-Encoding: binary\r\n\r\n",
+        ]
+        body = "".join(parts).encode() + data + f"\r\n--{mark}--\r\n".encode()
+        self._request("POST", "/setup/upload", body, f"multipart/form-data; boundary={mark}")
+
+    def _request(self, method: str, path: str, body: bytes, kind: str) -> bytes:
+        connection = _UnixConnection(self._path, self._timeout_s)
+        try:
+            connection.request(method, path, body, {"Content-Type": kind})
+            answer = connection.getresponse()
+            data = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise DesktopLostError(f"the server inside did not answer {path}: {error}") from error
+        finally:
+            connection.close()
+        if answer.status != http.client.OK:
+            raise GuestRefusedError(path, answer.status, data.decode(errors="replace"))
+        return data
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))

@@ -1,0 +1,113 @@
+"""The launcher: asks a small process of its own to start desktops, and programs in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import envs_node
+from envs_node.actors.desktop.errors import DesktopLostError, LauncherError
+
+_FOLDER = Path(__file__).parent
+_LAYERS = {f"{_FOLDER}/settings": "", f"{_FOLDER}/guest": "usr/local/lib/envs"}
+DISK_BYTES = 1 << 30
+_ANSWER_TIMEOUT_S = 30.0
+
+
+class Launcher:
+    """Starts desktops. One a node; make it in the main thread, close it last.
+
+    It needs root. Its process dies with this one, whatever happens, and every desktop dies with
+    its process: no mount, process or file stays behind. Safe to use from several threads.
+    """
+
+    def __init__(self) -> None:
+        if os.geteuid() != 0:
+            raise LauncherError("desktops need root here: start envs-node as root")
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(_ANSWER_TIMEOUT_S)
+        is_main = threading.current_thread() is threading.main_thread()
+        package = Path(envs_node.__file__).parents[1]
+        self._channel = ours
+        self._lock = threading.Lock()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "envs_node.actors.desktop.spawner",
+                 str(theirs.fileno()), str(os.getpid() if is_main else 0)],
+                pass_fds=[theirs.fileno()],
+                cwd="/",
+                env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "PYTHONPATH": str(package)},
+                start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        """The launcher's process."""
+        return self._process.pid
+
+    def create(self, disk_bytes: int = DISK_BYTES) -> int:
+        """Start an empty desktop; the pid of its first process, as this host counts.
+
+        Raises:
+            LauncherError: the host refused a namespace or a mount.
+            DesktopLostError: the launcher's process is gone.
+        """
+        answer = self._ask({"verb": "create", "layers": _LAYERS, "disk_bytes": disk_bytes})
+        return int(answer["pid"])
+
+    def spawn(self, pid: int, argv: Sequence[str], env: Mapping[str, str], log: str) -> int:
+        """Start a program as the desktop's user; its pid as the desktop counts.
+
+        Args:
+            log: name of the file below `/run/share/log` that takes its output.
+        """
+        request = {
+            "verb": "spawn", "pid": pid, "argv": list(argv), "env": dict(env),
+            "log": f"/run/share/log/{log}.log", "cwd": "/home/user",
+        }  # fmt: skip
+        return int(self._ask(request)["pid"])
+
+    def destroy(self, pid: int) -> None:
+        """Kill a desktop and wait until nothing of it is left. Twice does no harm."""
+        self._ask({"verb": "destroy", "pid": pid})
+
+    def close(self) -> None:
+        """End the launcher's process and every desktop with it."""
+        with self._lock:
+            self._channel.close()
+        try:
+            self._process.wait(_ANSWER_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            try:
+                self._channel.send(json.dumps(request).encode())
+                data = self._channel.recv(1 << 16)
+            except OSError as error:
+                raise DesktopLostError(f"the launcher does not answer: {error}") from error
+        if not data:
+            raise DesktopLostError("the launcher's process is gone")
+        answer: dict[str, Any] = json.loads(data)
+        if "error" in answer:
+            raise LauncherError(f"{request['verb']}: {answer['error']}")
+        return answer

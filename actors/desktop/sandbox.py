@@ -1,0 +1,158 @@
+"""The sandbox: one desktop out of namespaces and the host's own programs, reset in a moment.
+
+with Launcher() as launcher:                       # in the main thread, one for all
+    sandbox = Sandbox(launcher, width=1280, height=720)
+    try:
+        seen = sandbox.reset(task)                 # messages.desktop.Observation
+        seen = sandbox.act(Key(keys=("ctrl", "s")))
+        png = sandbox.frame_png(seen.signature.frame)
+        text = Path(f"/proc/{sandbox.guest_pid}/root/home/user/notes.txt").read_text()
+    finally:
+        sandbox.close()
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+
+from envs_node.actors.desktop.elements import list_elements
+from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.actors.desktop.guestclient import SOCKET_PATH, Guest
+from envs_node.actors.desktop.launcher import DISK_BYTES, Launcher
+from envs_node.actors.desktop.screen import pack_frame, png_of_frame
+from envs_node.actors.desktop.session import Session
+from envs_node.actors.desktop.settle import Stillness, quiet_window_ms, wait_still
+from envs_node.actors.desktop.setup import Setup, check_setup
+from envs_node.actors.desktop.signature import sign
+from envs_node.actors.desktop.xserver import Window
+from envs_node.messages.actions import Action
+from envs_node.messages.desktop import Element, Observation
+from envs_node.messages.tasks import Task
+
+FRAMES_MAX = 64
+
+
+class Sandbox:
+    """One desktop at a time, in one place. Every method blocks; call from one thread at a time."""
+
+    can_fork = False
+
+    def __init__(
+        self, launcher: Launcher, *, width: int = 1280, height: int = 720,
+        disk_bytes: int = DISK_BYTES,
+    ) -> None:  # fmt: skip
+        self._launcher = launcher
+        self._size = (width, height)
+        self._disk_bytes = disk_bytes
+        self._session: Session | None = None
+        self._frames: OrderedDict[str, bytes] = OrderedDict()
+
+    @property
+    def guest_pid(self) -> int:
+        """The desktop's first process, as this host counts. Changes with every reset."""
+        return self._living().pid
+
+    def check(self, task: Task) -> None:
+        """Refuse what `reset` could not set up, without touching the desktop.
+
+        Raises:
+            SetupFailedError: a step is unknown, incomplete, or names a file that is not there.
+        """
+        check_setup(task)
+
+    def reset(self, task: Task) -> Observation:
+        """Destroy the desktop, start a fresh one, and bring it to the task's start.
+
+        Raises:
+            SetupFailedError: a set-up step failed.
+            LauncherError: the host refused.
+            DesktopLostError: the desktop broke meanwhile.
+        """
+        check_setup(task)
+        self.close()
+        width, height = self._size
+        session = Session(self._launcher, width, height, disk_bytes=self._disk_bytes)
+        self._session = session
+        session.wait_path(SOCKET_PATH)
+        Setup(task, Guest(session.path(SOCKET_PATH)), self, self._size).run()
+        session.input.park()
+        return self.observe()
+
+    def act(self, action: Action) -> Observation:
+        """Perform an action, wait until the picture is still, and look.
+
+        Raises:
+            ActionRefusedError: the action makes no sense on this screen; nothing was done.
+            DesktopLostError: the desktop broke.
+        """
+        self._living().input.perform(action, self.wait_still)
+        return self.observe()
+
+    def observe(self) -> Observation:
+        """Wait until the picture is still, and look."""
+        session = self._living()
+        stillness = self.wait_still()
+        windows = session.connection.windows()
+        focused = session.connection.focused()
+        nodes = session.accessibility.read()
+        pixels = session.screen.grab()
+        listed = list_elements(nodes, session.width, session.height)
+        elements = listed + _bare_elements(windows, focused, listed)
+        signature = sign(pixels, windows, focused, elements, session.path("/home/user"))
+        if signature.frame not in self._frames:
+            self._frames[signature.frame] = pack_frame(pixels)
+            if len(self._frames) > FRAMES_MAX:
+                self._frames.popitem(last=False)
+        return Observation(
+            width=session.width, height=session.height, elements=elements, signature=signature,
+            time_ns=time.time_ns(), settled=stillness.settled, settle_ms=stillness.settle_ms,
+        )  # fmt: skip
+
+    def frame_png(self, digest: str) -> bytes | None:
+        """The PNG of a frame seen since the reset; None if it is unknown or was dropped."""
+        packed = self._frames.get(digest)
+        return png_of_frame(packed, *self._size) if packed is not None else None
+
+    def close(self) -> None:
+        """Destroy the desktop. Twice does no harm."""
+        session, self._session = self._session, None
+        self._frames.clear()
+        if session is not None:
+            session.close()
+
+    def windows(self) -> tuple[Window, ...]:
+        """The top-level windows, bottom to top."""
+        return self._living().connection.windows()
+
+    def wait_still(self) -> Stillness:
+        """Wait until the picture is still, for as long as the applications on it need."""
+        session = self._living()
+        quiet_ms = quiet_window_ms(window.app_class for window in session.connection.windows())
+        return wait_still(session.screen.digest, quiet_ms)
+
+    def _living(self) -> Session:
+        if self._session is None:
+            raise DesktopLostError("there is no desktop: reset it first")
+        return self._session
+
+
+def _bare_elements(
+    windows: tuple[Window, ...], focused: int, listed: tuple[Element, ...]
+) -> tuple[Element, ...]:
+    """A frame and a terminal for each visible terminal window, which says nothing of itself."""
+    found: list[Element] = []
+    told = {element.name for element in listed if element.role == "frame"}
+    for window in windows:
+        if "XTerm" not in window.app_class or window.is_hidden or window.title in told:
+            continue
+        states = ("focused",) if window.id == focused else ()
+        x, y = max(0, window.x), max(0, window.y)
+        for role in ("frame", "terminal"):
+            found.append(
+                Element(
+                    role=role, name=window.title, value="", x=x, y=y, width=window.width,
+                    height=window.height, states=states if role == "terminal" else (),
+                )
+            )  # fmt: skip
+    return tuple(found)

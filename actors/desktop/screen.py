@@ -1,0 +1,83 @@
+"""The screen: Xvfb's frame buffer, mapped from its file, hashed and packed."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from io import BytesIO
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import xxhash
+import zstandard
+from numpy.typing import NDArray
+from PIL import Image
+
+from envs_node.actors.desktop.errors import DesktopLostError
+
+Pixels: TypeAlias = NDArray[np.uint8]
+TILE_PX = 80
+_HEADER_WORDS = 25
+_COLOUR_BYTES = 12
+
+
+class Screen:
+    """The picture of one X server. Reading it asks nobody: the server draws into our mapping."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as source:
+            words = struct.unpack(f">{_HEADER_WORDS}I", source.read(4 * _HEADER_WORDS))
+            self._map = mmap.mmap(source.fileno(), 0, prot=mmap.PROT_READ)
+        # XWD: header size, width, height, bytes a line and number of colours (X11/XWDFile.h).
+        offset = words[0] + words[19] * _COLOUR_BYTES
+        self.width, self.height, line_bytes = words[4], words[5], words[12]
+        if words[11] != 32 or len(self._map) < offset + line_bytes * self.height:
+            raise DesktopLostError(f"{path} is no frame buffer of 32-bit pixels")
+        flat = np.frombuffer(self._map, np.uint8, line_bytes * self.height, offset)
+        self._pixels = flat.reshape(self.height, line_bytes // 4, 4)[:, : self.width]
+
+    def grab(self) -> Pixels:
+        """Copy the picture as it is now.  # (height, width, 4) BGRX"""
+        return self._pixels.copy()
+
+    def digest(self) -> str:
+        """Hash the picture as it is now, without a copy."""
+        return frame_digest(self._pixels)
+
+    def close(self) -> None:
+        """Let the mapping go."""
+        del self._pixels
+        self._map.close()
+
+
+def frame_digest(pixels: Pixels) -> str:
+    """xxh3-128 of the pixels, hex."""
+    return xxhash.xxh3_128_hexdigest(np.ascontiguousarray(pixels).data)
+
+
+def tile_digests(pixels: Pixels) -> tuple[bytes, int]:
+    """4 bytes a tile of 80 px, row by row, and the number of columns."""
+    height, width = pixels.shape[:2]
+    parts = [
+        xxhash.xxh3_64_digest(
+            np.ascontiguousarray(pixels[top : top + TILE_PX, left : left + TILE_PX]).data
+        )[:4]
+        for top in range(0, height, TILE_PX)
+        for left in range(0, width, TILE_PX)
+    ]
+    return b"".join(parts), -(-width // TILE_PX)
+
+
+def pack_frame(pixels: Pixels) -> bytes:
+    """Compress the rows of BGRX pixels with zstd."""
+    return zstandard.ZstdCompressor(level=1).compress(np.ascontiguousarray(pixels).data)
+
+
+def png_of_frame(packed: bytes, width: int, height: int) -> bytes:
+    """Turn a packed frame into a PNG."""
+    data = zstandard.ZstdDecompressor().decompress(packed, max_output_size=width * height * 4)
+    image = Image.frombuffer("RGB", (width, height), data, "raw", "BGRX", 0, 1)
+    sink = BytesIO()
+    image.save(sink, "PNG", compress_level=1)
+    return sink.getvalue()

@@ -1,0 +1,111 @@
+"""A session: one running desktop with its X server, buses, window manager and OSWorld server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from envs_node.actors.desktop.accessibility import AccessibilityBus
+from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.actors.desktop.input import Input
+from envs_node.actors.desktop.launcher import DISK_BYTES, Launcher
+from envs_node.actors.desktop.screen import Screen
+from envs_node.actors.desktop.xserver import XConnection
+
+START_TIMEOUT_S = 20.0
+_POLL_S = 0.003
+_BUS = "/run/user/1000/bus"
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/games",
+    "HOME": "/home/user", "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash",
+    "LANG": "C.UTF-8", "TZ": "UTC", "DISPLAY": ":0", "XENVIRONMENT": "/etc/envs/Xresources",
+    "XDG_RUNTIME_DIR": "/run/user/1000", "XDG_SESSION_TYPE": "x11", "XDG_CURRENT_DESKTOP": "ENVS",
+    "DBUS_SESSION_BUS_ADDRESS": f"unix:path={_BUS}", "GDK_BACKEND": "x11",
+    "GTK_MODULES": "gail:atk-bridge", "GTK_A11Y": "atspi", "NO_AT_BRIDGE": "0",
+    "QT_LINUX_ACCESSIBILITY_ALWAYS_ON": "1", "SAL_USE_VCLPLUGIN": "gtk3",
+    "LIBGL_ALWAYS_SOFTWARE": "1",
+}  # fmt: skip
+
+
+class Session:
+    """One desktop, from its first process to its last. Blocking; close it."""
+
+    def __init__(
+        self, launcher: Launcher, width: int, height: int, *, disk_bytes: int = DISK_BYTES
+    ) -> None:
+        """Start it, and return when everything in it answers.
+
+        Raises:
+            LauncherError: the host refused.
+            DesktopLostError: a part of it did not come up.
+        """
+        self._launcher = launcher
+        self.width, self.height = width, height
+        self.pid = launcher.create(disk_bytes)
+        self._closers: list[AccessibilityBus | XConnection | Screen] = []
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+
+    def path(self, inner: str) -> Path:
+        """A path of the desktop, as this host sees it."""
+        return Path(f"/proc/{self.pid}/root{inner}")
+
+    def spawn(self, argv: Sequence[str], log: str) -> int:
+        """Start a program in it."""
+        return self._launcher.spawn(self.pid, argv, ENVIRONMENT, log)
+
+    def wait_path(self, inner: str) -> None:
+        """Wait until a file is there.
+
+        Raises:
+            DesktopLostError: it did not come in time.
+        """
+        deadline = time.monotonic() + START_TIMEOUT_S
+        path = self.path(inner)
+        while not path.exists():
+            if time.monotonic() > deadline:
+                raise DesktopLostError(f"{inner} did not appear within {START_TIMEOUT_S:g} s")
+            time.sleep(_POLL_S)
+
+    def close(self) -> None:
+        """Hang up everywhere and destroy the desktop. Twice does no harm."""
+        while self._closers:
+            self._closers.pop().close()
+        self._launcher.destroy(self.pid)
+
+    def _start(self) -> None:
+        size = f"{self.width}x{self.height}x24"
+        server = ["Xvfb", ":0", "-screen", "0", size, "-fbdir", "/run/share/fb", "-dpi", "96"]
+        options = ["-nolisten", "tcp", "-noreset", "-ac", "-nocursor", "-extension", "GLX"]
+        self.spawn(server + options, "xvfb")
+        self.spawn(
+            ["dbus-daemon", "--config-file=/etc/envs/session.conf", "--nofork", "--nopidfile"],
+            "dbus",
+        )
+        self.spawn(["/usr/bin/python3", "-E", "/usr/local/lib/envs/server.py"], "guest")
+        self.wait_path(_BUS)
+        self.spawn(
+            ["/usr/libexec/at-spi-bus-launcher", "--launch-immediately", "--a11y=1"], "atspi"
+        )
+        self.connection = XConnection(self.path("/tmp/.X11-unix/X0"), START_TIMEOUT_S)
+        self._closers.append(self.connection)
+        self.spawn(["openbox", "--sm-disable", "--config-file", "/etc/xdg/openbox/rc.xml"], "wm")
+        self.screen = Screen(self.path("/run/share/fb/Xvfb_screen0"))
+        self._closers.append(self.screen)
+        self.input = Input(self.connection, self.width, self.height)
+        self.input.wake()
+        root = f"/proc/{self.pid}/root"
+        self.accessibility = AccessibilityBus(f"{root}{_BUS}", root, START_TIMEOUT_S)
+        self._closers.append(self.accessibility)
+        self._wait_window_manager()
+
+    def _wait_window_manager(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self.connection.has_window_manager():
+            if time.monotonic() > deadline:
+                raise DesktopLostError(f"no window manager within {START_TIMEOUT_S:g} s")
+            time.sleep(_POLL_S)

@@ -1,0 +1,2 @@
+PS1='user@desktop:\w\$ '
+HISTFILE=

@@ -1,0 +1,148 @@
+"""OSWorld's set-up steps, taken strictly: an unknown, incomplete or failed step is an error."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, Protocol
+
+from envs_node.actors.desktop.errors import SetupFailedError
+from envs_node.actors.desktop.guestclient import Guest, GuestRefusedError
+from envs_node.actors.desktop.settle import Stillness
+from envs_node.actors.desktop.xserver import Window
+from envs_node.messages.tasks import Task
+
+SETUP_TYPES = frozenset(
+    {"upload_file", "launch", "open", "execute", "command", "sleep", "activate_window",
+     "close_window"}
+)  # fmt: skip
+WINDOW_TIMEOUT_S = 40.0
+SLEEP_S_MAX = 60.0
+_POLL_S = 0.01
+_STILL_TIMES = 3
+_WANTED = {
+    "upload_file": "files", "launch": "command", "open": "path", "execute": "command",
+    "command": "command", "sleep": "seconds", "activate_window": "window_name",
+    "close_window": "window_name",
+}  # fmt: skip
+
+
+class Watched(Protocol):
+    """The desktop as a set-up watches it."""
+
+    def windows(self) -> tuple[Window, ...]:
+        """The top-level windows."""
+
+    def wait_still(self) -> Stillness:
+        """Wait until the picture is still."""
+
+
+def check_setup(task: Task) -> None:
+    """Refuse a task whose set-up could not be run, without running it.
+
+    Raises:
+        SetupFailedError: names the step, its type and what is wrong.
+    """
+    names = {file.name for file in task.files}
+    for number, (kind, parameters) in enumerate(_steps(task)):
+        if kind not in SETUP_TYPES:
+            known = ", ".join(sorted(SETUP_TYPES))
+            raise SetupFailedError(number, kind, f"unknown type; known are {known}")
+        if _WANTED[kind] not in parameters:
+            raise SetupFailedError(number, kind, f"lacks `{_WANTED[kind]}`")
+        if kind == "upload_file":
+            for file in parameters["files"]:
+                _check_file(number, file, names)
+        if kind == "sleep" and not 0 <= float(parameters["seconds"]) <= SLEEP_S_MAX:
+            raise SetupFailedError(number, kind, f"sleeps more than {SLEEP_S_MAX:g} s")
+
+
+def _check_file(number: int, file: dict[str, Any], names: set[str]) -> None:
+    name = str(file.get("local_path", ""))
+    if name.split("/")[0] == "gold":
+        raise SetupFailedError(number, "upload_file", f"{name} is a gold file: it stays outside")
+    if name not in names:
+        raise SetupFailedError(number, "upload_file", f"the task has no file {name!r}")
+    if not str(file.get("path", "")).startswith("/"):
+        raise SetupFailedError(number, "upload_file", f"{name} needs an absolute `path`")
+
+
+def _steps(task: Task) -> list[tuple[str, dict[str, Any]]]:
+    try:
+        steps = json.loads(task.json).get("config", [])
+        return [(str(step["type"]), dict(step.get("parameters", {}))) for step in steps]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SetupFailedError(0, "config", f"{task.id} is not readable: {error}") from error
+
+
+class Setup:
+    """Brings a fresh desktop to a task's start."""
+
+    def __init__(self, task: Task, guest: Guest, desktop: Watched, size: tuple[int, int]) -> None:
+        self._task = task
+        self._values = {
+            "{SCREEN_WIDTH}": size[0], "{SCREEN_HEIGHT}": size[1],
+            "{SCREEN_WIDTH_HALF}": size[0] // 2, "{SCREEN_HEIGHT_HALF}": size[1] // 2,
+        }  # fmt: skip
+        self._guest = guest
+        self._desktop = desktop
+        self._files = {file.name: file.data for file in task.files}
+
+    def run(self) -> None:
+        """Take all steps in order.
+
+        Raises:
+            SetupFailedError: a step failed; the desktop is in an undefined state.
+        """
+        for number, (kind, parameters) in enumerate(_steps(self._task)):
+            try:
+                self._take(number, kind, self._substitute(parameters))
+            except GuestRefusedError as error:
+                raise SetupFailedError(number, kind, str(error)) from error
+
+    def _take(self, number: int, kind: str, parameters: dict[str, Any]) -> None:
+        match kind:
+            case "upload_file":
+                for file in parameters["files"]:
+                    self._guest.upload(file["path"], self._files[file["local_path"]])
+            case "launch" | "open":
+                before = {window.id for window in self._desktop.windows()}
+                self._guest.post("/setup/launch" if kind == "launch" else "/setup/open_file",
+                                 parameters)  # fmt: skip
+                self._wait_window(number, kind, before)
+            case "execute" | "command":
+                self._execute(number, kind, parameters)
+            case "sleep":
+                time.sleep(float(parameters["seconds"]))
+            case "activate_window" | "close_window":
+                self._guest.post(f"/setup/{kind}", parameters)
+                self._desktop.wait_still()
+
+    def _execute(self, number: int, kind: str, parameters: dict[str, Any]) -> None:
+        answer = json.loads(self._guest.post("/setup/execute", parameters))
+        if answer.get("returncode") != 0:
+            said = (answer.get("error") or answer.get("output") or "").strip()[-300:]
+            raise SetupFailedError(
+                number, kind, f"{parameters['command']} ended with {answer['returncode']}: {said}"
+            )
+
+    def _wait_window(self, number: int, kind: str, before: set[int]) -> None:
+        """Wait until a new window is up, and its picture has come to rest."""
+        deadline = time.monotonic() + WINDOW_TIMEOUT_S
+        while {window.id for window in self._desktop.windows()} <= before:
+            if time.monotonic() > deadline:
+                raise SetupFailedError(number, kind, f"no new window within {WINDOW_TIMEOUT_S:g} s")
+            time.sleep(_POLL_S)
+        for _ in range(_STILL_TIMES):
+            self._desktop.wait_still()
+
+    def _substitute(self, value: Any) -> Any:
+        """Replace OSWorld's placeholders in every string."""
+        if isinstance(value, dict):
+            return {name: self._substitute(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self._substitute(inner) for inner in value]
+        if isinstance(value, str):
+            for name, number in self._values.items():
+                value = value.replace(name, str(number))
+        return value

@@ -1,0 +1,156 @@
+"""A connection to a desktop's X server, through the path of its socket; and its windows."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import msgspec
+from Xlib import X, display, error
+from Xlib.protocol import display as protocol_display
+
+from envs_node.actors.desktop.errors import DesktopLostError
+
+LOST = (error.ConnectionClosedError, error.DisplayError, OSError)
+_POLL_S = 0.003
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """A top-level window."""
+
+    id: int
+    title: str
+    app_class: str
+    x: int
+    y: int
+    width: int
+    height: int
+    is_hidden: bool
+
+
+class XConnection:
+    """One client of a desktop's X server."""
+
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        """Connect as soon as the server answers.
+
+        Raises:
+            DesktopLostError: it did not within the timeout.
+        """
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                self.display = _PathDisplay(str(path))
+                break
+            except LOST as problem:
+                if time.monotonic() > deadline:
+                    raise DesktopLostError(f"no X server at {path}: {problem}") from problem
+                time.sleep(_POLL_S)
+        self.display.set_error_handler(_ignore)
+        self.root = self.display.screen().root
+        self._atoms: dict[str, int] = {}
+
+    def has_window_manager(self) -> bool:
+        """Whether a window manager has taken the screen."""
+        return bool(self._property(self.root, "_NET_SUPPORTING_WM_CHECK"))
+
+    def windows(self) -> tuple[Window, ...]:
+        """The top-level windows, bottom to top."""
+        ids = self._property(self.root, "_NET_CLIENT_LIST_STACKING") or ()
+        found = (self._describe(int(number)) for number in ids)
+        return tuple(window for window in found if window is not None)
+
+    def focused(self) -> int:
+        """Id of the active window; 0 for none."""
+        value = self._property(self.root, "_NET_ACTIVE_WINDOW")
+        return int(value[0]) if value else 0
+
+    def close(self) -> None:
+        """Hang up."""
+        try:
+            self.display.close()
+        except LOST:
+            self.display.display.socket.close()
+
+    def _atom(self, name: str) -> int:
+        if name not in self._atoms:
+            self._atoms[name] = self.display.intern_atom(name)
+        return self._atoms[name]
+
+    def _property(self, window: Any, name: str) -> Any:
+        try:
+            answer = window.get_full_property(self._atom(name), X.AnyPropertyType)
+        except error.XError:  # the window is gone
+            return None
+        except LOST as problem:
+            raise DesktopLostError(f"the X server is gone: {problem}") from problem
+        return answer.value if answer else None
+
+    def _describe(self, number: int) -> Window | None:
+        window = self.display.create_resource_object("window", number)
+        title = self._property(window, "_NET_WM_NAME") or self._property(window, "WM_NAME") or b""
+        app_class = self._property(window, "WM_CLASS") or b""
+        state = self._property(window, "_NET_WM_STATE") or ()
+        try:
+            shape = window.get_geometry()
+            place = window.translate_coords(self.root, 0, 0)
+        except error.XError:
+            return None
+        return Window(
+            id=number,
+            title=_text(title),
+            app_class=_text(app_class).replace("\0", " ").strip(),
+            x=-place.x,
+            y=-place.y,
+            width=shape.width,
+            height=shape.height,
+            is_hidden=self._atom("_NET_WM_STATE_HIDDEN") in tuple(state),
+        )
+
+
+def _text(value: bytes | str) -> str:
+    return value if isinstance(value, str) else value.decode("utf-8", "replace")
+
+
+def _ignore(*_: object) -> None:
+    """A window that vanished between two requests is no news."""
+
+
+def _connect(path: str, *_: object) -> socket.socket:
+    handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        handle.connect(path)
+    except OSError:
+        handle.close()
+        raise
+    return handle
+
+
+# python-xlib knows displays by number only. These constructors are its own, bound to a resolver
+# that takes the display's name for the path of its socket.
+_BY_PATH = SimpleNamespace(
+    get_display=lambda name: (name, None, "", 0, 0),
+    get_socket=_connect,
+    get_auth=lambda *_: (b"", b""),
+)
+
+
+def _rebind(function: Any, **names: object) -> Any:
+    return FunctionType(
+        function.__code__, {**function.__globals__, **names}, None,
+        function.__defaults__, function.__closure__,
+    )  # fmt: skip
+
+
+class _PathProtocol(display._BaseDisplay):  # type: ignore[misc]  # Xlib is untyped
+    def __init__(self, path: str) -> None:
+        self._atom_cache: dict[str, int] = {}
+        self.resource_classes = display._resource_baseclasses.copy()
+        _rebind(protocol_display.Display.__init__, connect=_BY_PATH)(self, path)
+
+
+class _PathDisplay(display.Display):  # type: ignore[misc]  # Xlib is untyped
+    __init__ = _rebind(display.Display.__init__, _BaseDisplay=_PathProtocol)
