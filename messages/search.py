@@ -78,6 +78,7 @@ class Assign(Message, frozen=True, kw_only=True):
 
     branch_id: BranchId
     task_id: TaskId
+    task_sha256: str
     kind: BranchKind
     lease: int
     """Fencing number: a report with an older one is refused."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -28,23 +29,34 @@ from envs_node.policy.tally import Tally
 from envs_node.policy.tree import Path, Price, Tree
 
 RETRY_MS = 200
-_MS_NS = 1_000_000
+
+
+class Lease(Protocol):
+    """The right to work on a branch."""
+
+    @property
+    def item(self) -> BranchId:
+        """The branch."""
+
+    @property
+    def number(self) -> int:
+        """Fencing number: higher than that of every lease before it."""
 
 
 class Leases(Protocol):
-    """Who may work on which branch, until when; `supervisor/lease.py` is the real one."""
+    """Who may work on which branch, until when; `supervisor/lease.py` has the real one."""
 
-    def grant(self, key: str, holder: str, until_ns: int) -> int:
-        """Lend a branch and return the fencing number, higher than any before it."""
+    def grant(self, item: BranchId, holder: str, *, now_ns: int, length_ns: int) -> Lease | None:
+        """Lend a branch; None while somebody holds it."""
 
-    def renew(self, key: str, number: int, until_ns: int) -> bool:
+    def renew(self, item: BranchId, number: int, *, now_ns: int, length_ns: int) -> bool:
         """Extend a lease; False when the number is not the holder's."""
 
-    def release(self, key: str, number: int) -> bool:
+    def release(self, item: BranchId, number: int) -> bool:
         """End a lease; False when the number is not the holder's."""
 
-    def lapse(self, now_ns: int) -> tuple[str, ...]:
-        """End and name the leases that were not renewed in time."""
+    def lapse(self, now_ns: int) -> Sequence[Lease]:
+        """End the leases that were not renewed in time, and return them."""
 
 
 class Branch(msgspec.Struct, kw_only=True):
@@ -69,6 +81,7 @@ class TaskSearch:
         self._settings = settings
         self._leases = leases
         self._proposer = proposer
+        self._lease_ns = settings.lease_ms * 1_000_000
         self._tree = Tree(settings.support_min, settings.branches_node_max)
         self._failures = FailureMemory()
         self._price = Price()
@@ -99,8 +112,8 @@ class TaskSearch:
 
     def renew(self, branch_id: BranchId, lease: int, now_ns: int) -> Renewed | LeaseLapsed:
         """Extend a lease."""
-        until_ns = now_ns + self._settings.lease_ms * _MS_NS
-        if branch_id in self._running and self._leases.renew(branch_id, lease, until_ns):
+        is_held = self._leases.renew(branch_id, lease, now_ns=now_ns, length_ns=self._lease_ns)
+        if is_held and branch_id in self._running:
             return Renewed(branch_id=branch_id, lease=lease)
         return _lapsed(branch_id, lease)
 
@@ -141,8 +154,8 @@ class TaskSearch:
 
     def lapse(self, now_ns: int) -> None:
         """Send out again what was lent and not renewed in time."""
-        for key in self._leases.lapse(now_ns):
-            branch = self._running.pop(BranchId(key), None)
+        for lease in self._leases.lapse(now_ns):
+            branch = self._running.pop(lease.item, None)
             if branch is not None:
                 self.tally.reassigned += 1
                 self._waiting.insert(0, branch)
@@ -218,6 +231,7 @@ class TaskSearch:
         assign = Assign(
             branch_id=BranchId(f"{self.task.id}#{self._count}"),
             task_id=self.task.id,
+            task_sha256=self.task.sha256,
             kind=kind,  # type: ignore[arg-type]  # the callers are in this file
             lease=0,
             lease_ms=settings.lease_ms,
@@ -235,9 +249,9 @@ class TaskSearch:
 
     def _lend(self, branch: Branch, worker: ActorName, now_ns: int) -> Assign:
         branch_id = branch.assign.branch_id
-        until_ns = now_ns + self._settings.lease_ms * _MS_NS
-        number = self._leases.grant(branch_id, worker, until_ns)
-        branch.assign = msgspec.structs.replace(branch.assign, lease=number)
+        lease = self._leases.grant(branch_id, worker, now_ns=now_ns, length_ns=self._lease_ns)
+        assert lease is not None, "a branch that waits is held by nobody"
+        branch.assign = msgspec.structs.replace(branch.assign, lease=lease.number)
         self._running[branch_id] = branch
         self.tally.branches += 1
         return branch.assign

@@ -8,14 +8,19 @@ On crash  the branch's lease runs out and the search sends the branch out again.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 
 from envs_node.actors.base import Actor
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Ref
-from envs_node.actors.replay.branch import BranchLostError, BranchRecord, Deadlines
+from envs_node.actors.replay.branch import (
+    BranchLostError,
+    BranchRecord,
+    Deadlines,
+    refusal,
+    seed_at,
+)
 from envs_node.messages.actions import Fail, Finish
-from envs_node.messages.base import ActorName, DesktopId, Message
+from envs_node.messages.base import ActorName, DesktopId
 from envs_node.messages.desktop import Act, Acted, Configure, Configured, Reset, ResetDone
 from envs_node.messages.propose import Propose, Proposed
 from envs_node.messages.search import (
@@ -35,6 +40,7 @@ from envs_node.policy.compare import compare
 from envs_node.policy.fingerprint import FingerprintMode
 
 _STUCK_STEPS = 2
+_SEARCH_S = 30.0
 
 
 class ReplayActor(Actor[Drive]):
@@ -53,7 +59,7 @@ class ReplayActor(Actor[Drive]):
         scheduler: ActorName,
         desktop_id: DesktopId,
         fingerprint_mode: FingerprintMode = "element",
-        deadlines: Deadlines = Deadlines(),
+        deadlines: Deadlines | None = None,
     ) -> None:
         self._desktop = desktop
         self._verifier = verifier
@@ -61,7 +67,7 @@ class ReplayActor(Actor[Drive]):
         self._scheduler = refs(scheduler)
         self._desktop_id = desktop_id
         self._mode: FingerprintMode = fingerprint_mode
-        self._deadlines = deadlines
+        self._deadlines = deadlines or Deadlines()
         self._episode = 0
         self._task: Task | None = None
 
@@ -92,9 +98,9 @@ class ReplayActor(Actor[Drive]):
         return await self._leaf(reason, task, record)
 
     async def _fetch(self, assign: Assign) -> Task:
-        if self._task is not None and self._task.id == assign.task_id:
+        if self._task is not None and self._task.sha256 == assign.task_sha256:
             return self._task
-        answer = await self._scheduler.ask(FetchTask(task_id=assign.task_id), timeout_s=30)
+        answer = await self._scheduler.ask(FetchTask(task_id=assign.task_id), timeout_s=_SEARCH_S)
         if not isinstance(answer, TaskFetched):
             raise BranchLostError(f"no task {assign.task_id}: {answer}")
         self._task = answer.task
@@ -106,13 +112,13 @@ class ReplayActor(Actor[Drive]):
             Configure(desktop_id=desktop_id, task=task), timeout_s=self._deadlines.act_s
         )
         if not isinstance(configured, Configured):
-            raise BranchLostError(_refusal(configured))
+            raise BranchLostError(refusal(configured))
         self._episode += 1
         done = await self._desktop.ask(
             Reset(desktop_id=desktop_id, episode=self._episode), timeout_s=self._deadlines.reset_s
         )
         if not isinstance(done, ResetDone):
-            raise BranchLostError(_refusal(done))
+            raise BranchLostError(refusal(done))
         record.begin(done)
 
     async def _replay_step(self, step: PrefixStep, record: BranchRecord) -> str:
@@ -153,37 +159,22 @@ class ReplayActor(Actor[Drive]):
                 state=record.state(task.instruction),
                 samples=assign.samples,
                 temperature=assign.temperature,
-                seed=_seed(assign.seed, record.depth),
+                seed=seed_at(assign.seed, record.depth),
                 greedy=assign.is_greedy,
             ),
             timeout_s=self._deadlines.propose_s,
         )
         if not isinstance(answer, Proposed):
-            raise BranchLostError(_refusal(answer))
+            raise BranchLostError(refusal(answer))
         record.proposed(answer)
         buckets = bucket_proposals(answer.proposals, self._mode)
         if buckets and assign.kind == "explore":
-            await self._report(assign, record, buckets, answer.entropy)
+            await self._report(record.node(buckets, answer.entropy))
         return buckets[0] if buckets else None
 
-    async def _report(
-        self, assign: Assign, record: BranchRecord, buckets: tuple[Bucket, ...], entropy: float
-    ) -> None:
-        search = self._refs(ActorName(f"search/{assign.task_id}"))
-        answer = await search.ask(
-            NodeReached(
-                branch_id=assign.branch_id,
-                task_id=assign.task_id,
-                lease=assign.lease,
-                depth=record.depth,
-                path=record.path,
-                signature=record.observation.signature,
-                buckets=buckets,
-                followed=buckets[0].fingerprint,
-                entropy=entropy,
-            ),
-            timeout_s=30,
-        )
+    async def _report(self, node: NodeReached) -> None:
+        search = self._refs(ActorName(f"search/{node.task_id}"))
+        answer = await search.ask(node, timeout_s=_SEARCH_S)
         if isinstance(answer, LeaseLapsed):
             raise BranchLostError(answer.reason)
 
@@ -196,7 +187,7 @@ class ReplayActor(Actor[Drive]):
         )
         answer = await self._desktop.ask(act, timeout_s=self._deadlines.act_s)
         if not isinstance(answer, Acted):
-            raise BranchLostError(_refusal(answer))
+            raise BranchLostError(refusal(answer))
         record.acted(bucket, answer, is_replayed=is_replayed)
 
     async def _leaf(self, reason: LeafReason, task: Task, record: BranchRecord) -> LeafReached:
@@ -210,13 +201,3 @@ class ReplayActor(Actor[Drive]):
             timeout_s=self._deadlines.verify_s,
         )
         return record.leaf(reason, answer.verdict if isinstance(answer, Verified) else None)
-
-
-def _seed(seed: int, depth: int) -> int:
-    digest = hashlib.sha256(f"{seed}/{depth}".encode()).digest()
-    return int.from_bytes(digest[:6], "big")
-
-
-def _refusal(answer: Message) -> str:
-    reason = getattr(answer, "reason", "")
-    return f"{type(answer).__name__}: {reason or answer}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import msgspec
 
 from envs_node.messages.actions import Action, Fail
-from envs_node.messages.base import EnvsError
+from envs_node.messages.base import EnvsError, Message
 from envs_node.messages.desktop import Acted, Observation, ResetDone
 from envs_node.messages.propose import Proposal, Proposed, State
 from envs_node.messages.search import (
@@ -14,6 +16,7 @@ from envs_node.messages.search import (
     Bucket,
     LeafReached,
     LeafReason,
+    NodeReached,
     PrefixStep,
     ReplayCheck,
     Step,
@@ -110,6 +113,20 @@ class BranchRecord:
         self.has_failed = isinstance(bucket.proposal.action, Fail)
         self._add_step(bucket, self.observation, changed=False, is_replayed=is_replayed)
 
+    def node(self, buckets: tuple[Bucket, ...], entropy: float) -> NodeReached:
+        """The report of where the branch stands and what the policy proposed there."""
+        return NodeReached(
+            branch_id=self._assign.branch_id,
+            task_id=self._assign.task_id,
+            lease=self._assign.lease,
+            depth=self.depth,
+            path=self.path,
+            signature=self.observation.signature,
+            buckets=buckets,
+            followed=buckets[0].fingerprint,
+            entropy=entropy,
+        )
+
     def compared(self, outcome: str) -> None:
         """A replayed state was held against the record."""
         replay = self._replay
@@ -196,3 +213,14 @@ class BranchRecord:
 def _without_elements(step: Step) -> Step:
     observation = msgspec.structs.replace(step.observation, elements=())
     return msgspec.structs.replace(step, observation=observation)
+
+
+def seed_at(seed: int, depth: int) -> int:
+    """The seed of the draws at one depth of a branch: the same on every machine."""
+    digest = hashlib.sha256(f"{seed}/{depth}".encode()).digest()
+    return int.from_bytes(digest[:6], "big")
+
+
+def refusal(answer: Message) -> str:
+    """A refusing answer in one line."""
+    return f"{type(answer).__name__}: {getattr(answer, 'reason', answer)}"

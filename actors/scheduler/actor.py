@@ -13,7 +13,14 @@ from typing import assert_never
 from envs_node.actors.base import Actor
 from envs_node.actors.mailbox import Ref
 from envs_node.messages.base import Message, TaskId
-from envs_node.messages.search import Assign, Idle, Progress, ProgressWanted, WorkWanted
+from envs_node.messages.search import (
+    Assign,
+    Idle,
+    Progress,
+    ProgressWanted,
+    TaskProgress,
+    WorkWanted,
+)
 from envs_node.messages.tasks import FetchTask, Task, TaskFetched, TaskUnknown
 
 _SEARCH_S = 40.0
@@ -70,7 +77,7 @@ class SchedulerActor(Actor[SchedulerHeard]):
 
     async def _progress(self) -> Progress:
         now_ns = self.envelope.time_ns
-        tasks = []
+        tasks: list[TaskProgress] = []
         for ref in self._searches.values():
             answer = await ref.ask(ProgressWanted(), timeout_s=_SEARCH_S)
             if isinstance(answer, Progress):

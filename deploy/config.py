@@ -1,0 +1,114 @@
+"""Configuration: one TOML file, decoded into frozen structs that refuse unknown keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from envs_node.messages.base import EnvsError
+from envs_node.messages.fit import FitSettings
+from envs_node.messages.lifecycle import SearchSettings
+
+BASE_POLICY = Path(__file__).parent / "base-policy"
+
+
+class ConfigError(EnvsError):
+    """A configuration that cannot be used. The message names the file, the key and the way out."""
+
+
+class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The desktops of a node."""
+
+    count: int = 2
+    """Desktops driven at once."""
+    width: int = 1280
+    """Of the screen, in pixels."""
+    height: int = 720
+
+
+class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The policy of a node."""
+
+    policy: Path = BASE_POLICY
+    """Folder of the policy; the built-in one unless given."""
+    policy_threads: int = 1
+    """CPU threads of one proposal."""
+
+
+class LinkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the nodes of a run find each other."""
+
+    node: str = ""
+    """Name of this node; made from the host's name and the role unless given."""
+    listen: str = "tcp://127.0.0.1:7711"
+    """Address a head or policy node listens at."""
+    head: str = ""
+    """Address of the head, for the other roles."""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that can be set."""
+
+    desktop: DesktopSettings = DesktopSettings()
+    policy: PolicySettings = PolicySettings()
+    link: LinkSettings = LinkSettings()
+    search: SearchSettings = SearchSettings()
+    fit: FitSettings = FitSettings()
+
+
+def load_config(path: Path | None) -> Config:
+    """Read a TOML file, or return the defaults.
+
+    Raises:
+        ConfigError: no such file, not TOML, an unknown key or a value out of range.
+    """
+    if path is None:
+        return Config()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}; name a TOML file with --config") from error
+    try:
+        config = msgspec.toml.decode(data, type=Config)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    check_config(config)
+    return config
+
+
+def check_config(config: Config) -> None:
+    """Refuse numbers that make no sense.
+
+    Raises:
+        ConfigError: naming the key, its value and what is allowed.
+    """
+    search = config.search
+    bounds: tuple[tuple[str, float, float, float], ...] = (
+        ("desktop.count", config.desktop.count, 1, 512),
+        ("desktop.width", config.desktop.width, 320, 7680),
+        ("desktop.height", config.desktop.height, 240, 4320),
+        ("policy.policy_threads", config.policy.policy_threads, 1, 256),
+        ("search.samples", search.samples, 1, 256),
+        ("search.temperature", search.temperature, 0.01, 10),
+        ("search.support_min", search.support_min, 1, search.samples),
+        ("search.branches_node_max", search.branches_node_max, 1, 64),
+        ("search.leaves_task_max", search.leaves_task_max, 1, 100_000),
+        ("search.successes_task_max", search.successes_task_max, 1, 10_000),
+        ("search.actions_task_max", search.actions_task_max, 1, 10_000_000),
+        ("search.steps_max", search.steps_max, 1, 200),
+        ("search.lease_ms", search.lease_ms, 1000, 3_600_000),
+        ("search.infra_retries_max", search.infra_retries_max, 0, 100),
+        ("search.rollouts", search.rollouts, 0, 1000),
+        ("fit.batch_size", config.fit.batch_size, 1, 4096),
+        ("fit.epochs", config.fit.epochs, 1, 100),
+        ("fit.learning_rate", config.fit.learning_rate, 1e-8, 1),
+        ("fit.label_smoothing", config.fit.label_smoothing, 0, 0.9),
+        ("fit.hard_beta", config.fit.hard_beta, 0, 10),
+        ("fit.weight_max", config.fit.weight_max, 1, 1000),
+        ("fit.checkpoint_steps", config.fit.checkpoint_steps, 1, 1_000_000),
+        ("fit.threads", config.fit.threads, 1, 256),
+    )
+    for name, value, least, most in bounds:
+        if not least <= value <= most:
+            raise ConfigError(f"{name} is {value}; it must be between {least:g} and {most:g}")

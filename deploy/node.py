@@ -1,0 +1,195 @@
+"""Config to supervision tree: what runs in a process of each role."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import structlog
+import trio
+
+from envs_node import __version__
+from envs_node.actors.head.actor import HeadActor
+from envs_node.actors.loop import run_actor
+from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError
+from envs_node.actors.nng import NngLinks, open_links, serve
+from envs_node.actors.post import Post
+from envs_node.actors.proposer.actor import ProposerActor
+from envs_node.actors.recorder import Recorder
+from envs_node.actors.verifier.vocabulary import CheckerSource
+from envs_node.deploy.config import Config
+from envs_node.deploy.head import PROPOSER, HeadRuns
+from envs_node.deploy.journals import is_journalled, thin
+from envs_node.deploy.slots import Desktops, tell_crash
+from envs_node.messages.base import ActorName, EnvsError, RunId
+from envs_node.messages.journal import JournalWriter
+from envs_node.messages.lifecycle import Join, Joined, JoinFailed, Resolve, Resolved, Role
+from envs_node.policy.backend import Policy
+from envs_node.supervisor.child import ChildSpec
+from envs_node.supervisor.tree import Supervisor
+
+HEAD = ActorName("head")
+_HEAD_NAMES = ("head", "scheduler", "ledger", "search/")
+_JOIN_S = 2.0
+
+log = structlog.get_logger(__name__)
+
+
+class JoinRefusedError(EnvsError):
+    """The head does not let this node in."""
+
+
+def node_name(config: Config, role: str) -> str:
+    """The node's name: as configured, or host and role."""
+    return config.link.node or f"{socket.gethostname().split('.')[0]}-{role}"
+
+
+@asynccontextmanager
+async def open_all(
+    config: Config, *, root: Path, policy: Policy, checker: CheckerSource
+) -> AsyncIterator[Post]:
+    """Hold a node of role `all` open: a head whose runs bring their own desktops and policy."""
+    name = node_name(config, "all")
+    post = Post(RunId(name))
+
+    def own_children() -> list[ChildSpec]:
+        mode = config.search.fingerprint
+        desktops = Desktops(post, config.desktop, checker, node=name, fingerprint_mode=mode)
+        return [_proposer(post, policy), desktops.child()]
+
+    tree = Supervisor("node", [], publish=tell_crash)
+    runs = HeadRuns(
+        post,
+        tree,
+        root=root,
+        config=config,
+        policy=policy.name,
+        checker=checker.version,
+        extra=own_children,
+    )
+    async with _running(tree):
+        await tree.start_child(_head(post, runs, name))
+        yield post
+
+
+async def run_head(
+    config: Config, *, root: Path, checker: str, tell: Callable[[str], None]
+) -> None:
+    """Be the head until cancelled. `tell` hears the address once it is open."""
+    name = node_name(config, "head")
+    post = Post(RunId(name))
+    tree = Supervisor("node", [], publish=tell_crash)
+    runs = HeadRuns(post, tree, root=root, config=config, policy="", checker=checker)
+    async with _running(tree), trio.open_nursery() as nursery:
+        await tree.start_child(_head(post, runs, name))
+        tell(await nursery.start(serve, post.deliver, config.link.listen))
+        await trio.sleep_forever()
+
+
+async def run_desktops(config: Config, *, folder: Path, checker: CheckerSource) -> None:
+    """Offer desktops to a head until cancelled. The journal of their branches lies in `folder`."""
+    name = node_name(config, "desktop")
+    with JournalWriter(folder / "journal") as writer:
+        recorder = Recorder(writer, wants=is_journalled, thin=thin)
+        post = Post(RunId(name), recorder=recorder)
+        mode = config.search.fingerprint
+        desktops = Desktops(post, config.desktop, checker, node=name, fingerprint_mode=mode)
+        async with open_links() as links, trio.open_nursery() as nursery:
+            route_to_head(post, links, config.link.head)
+            await nursery.start(_keep_joined, post, name, "desktop", "")
+            nursery.start_soon(_keep_proposer, post, links, name)
+            tree = Supervisor("node", [desktops.child()], publish=tell_crash)
+            await tree.run()
+
+
+async def run_policy(config: Config, *, policy: Policy, tell: Callable[[str], None]) -> None:
+    """Propose for other nodes until cancelled."""
+    name = node_name(config, "policy")
+    post = Post(RunId(name))
+    async with open_links() as links, trio.open_nursery() as nursery:
+        route_to_head(post, links, config.link.head)
+        url = await nursery.start(serve, post.deliver, config.link.listen)
+        await nursery.start(_keep_joined, post, name, "policy", url)
+        tell(url)
+        tree = Supervisor("node", [_proposer(post, policy)], publish=tell_crash)
+        await tree.run()
+
+
+def route_to_head(post: Post, links: NngLinks, url: str) -> None:
+    """Send what is for the head, its ledger, scheduler and searches to this address."""
+    for prefix in _HEAD_NAMES:
+        post.add_route(prefix, links.to(url))
+
+
+@asynccontextmanager
+async def _running(tree: Supervisor) -> AsyncIterator[None]:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(tree.run)
+        try:
+            yield
+        finally:
+            tree.stop()
+
+
+def _head(post: Post, runs: HeadRuns, name: str) -> ChildSpec:
+    async def start(*, task_status: trio.TaskStatus[None]) -> None:
+        actor = HeadActor(runs, node=name, version=__version__)
+        await run_actor(actor, HEAD, post, task_status=task_status)
+
+    return ChildSpec(name="head", start=start)
+
+
+def _proposer(post: Post, policy: Policy) -> ChildSpec:
+    async def start(*, task_status: trio.TaskStatus[None]) -> None:
+        await run_actor(ProposerActor(lambda: policy), PROPOSER, post, task_status=task_status)
+
+    return ChildSpec(name="proposer", start=start)
+
+
+async def _keep_joined(
+    post: Post,
+    name: str,
+    role: Role,
+    url: str,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Join the head, and again every two seconds: that is how it knows the node lives.
+
+    Raises:
+        JoinRefusedError: the head refused.
+    """
+    head = post.ref(HEAD, sender=ActorName(f"node/{name}"))
+    is_joined = False
+    while True:
+        join = Join(node=name, role=role, url=url, actors=post.names(), version=__version__)
+        try:
+            answer = await head.ask(join, timeout_s=_JOIN_S * 2)
+        except (AskTimeoutError, ActorCrashedError) as error:
+            log.warning("head.missed", error=str(error))
+        else:
+            if isinstance(answer, JoinFailed):
+                raise JoinRefusedError(answer.reason)
+            if isinstance(answer, Joined) and not is_joined:
+                is_joined = True
+                log.info("node.admitted", head=answer.head)
+                task_status.started()
+        await trio.sleep(_JOIN_S)
+
+
+async def _keep_proposer(post: Post, links: NngLinks, name: str) -> None:
+    """Know where a proposer lives; nodes spread over those there are by their names."""
+    head = post.ref(HEAD, sender=ActorName(f"node/{name}"))
+    while True:
+        try:
+            answer = await head.ask(Resolve(prefix=PROPOSER), timeout_s=_JOIN_S * 2)
+        except (AskTimeoutError, ActorCrashedError) as error:
+            log.warning("head.missed", error=str(error))
+        else:
+            if isinstance(answer, Resolved) and answer.places:
+                places = sorted(answer.places, key=lambda place: place.url)
+                chosen = places[sum(name.encode()) % len(places)]
+                post.add_route(PROPOSER, links.to(chosen.url))
+        await trio.sleep(_JOIN_S)
