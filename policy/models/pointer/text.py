@@ -1,0 +1,104 @@
+"""Words of an instruction, the spans that may be typed, and trigrams instead of a tokenizer."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from functools import lru_cache
+
+import msgspec
+
+WORDS_MAX = 48
+SPANS_MAX = 160
+GRAMS = 24
+"""Trigrams kept of one text."""
+NGRAM_WORDS_MAX = 4
+SPAN_KINDS = ("quoted", "number", "word", "phrase")
+
+_QUOTES = "\"'“”‘’"
+_TOKEN = re.compile(rf"[{_QUOTES}]|[^\s{_QUOTES}]+")
+_QUOTED = re.compile(r"(?<!\w)(?:'([^']+)'|\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’)(?!\w)")
+_NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)?%?")
+_GRAM_WORD = re.compile(r"[\w+]+|[^\w\s]+")
+_TRAILING = ".,;:!?"
+
+
+class Word(msgspec.Struct, frozen=True, array_like=True):
+    """A word of the instruction and where it stands, in characters."""
+
+    text: str
+    start: int
+    end: int
+
+
+class Span(msgspec.Struct, frozen=True, array_like=True):
+    """A stretch of the instruction that may be typed; `first` and `last` are word indices."""
+
+    text: str
+    first: int
+    last: int
+    kind: int
+
+
+def split_words(instruction: str) -> tuple[Word, ...]:
+    """Split at spaces, quotes and closing punctuation; at most `WORDS_MAX` words."""
+    words: list[Word] = []
+    for match in _TOKEN.finditer(instruction):
+        start, end = match.span()
+        core = end
+        while core - start > 1 and instruction[core - 1] in _TRAILING:
+            core -= 1
+        if end - core >= 3:  # an ellipsis belongs to the name of a menu item
+            core = end
+        words.append(Word(instruction[start:core], start, core))
+        if core < end:
+            words.append(Word(instruction[core:end], core, end))
+    return tuple(words[:WORDS_MAX])
+
+
+def find_spans(instruction: str, words: tuple[Word, ...]) -> tuple[Span, ...]:
+    """List what may be typed, each text once: quoted strings, numbers, words, short phrases."""
+    spans: dict[str, Span] = {}
+    for match in _QUOTED.finditer(instruction):
+        start, end = match.span(match.lastindex or 0)
+        inside = [i for i, word in enumerate(words) if word.start >= start and word.end <= end]
+        if inside:
+            text = instruction[start:end]
+            spans.setdefault(text, Span(text, inside[0], inside[-1], 0))
+    for length in range(1, NGRAM_WORDS_MAX + 1):
+        for first in range(len(words) - length + 1):
+            run = words[first : first + length]
+            if any(not any(map(str.isalnum, word.text)) for word in run):
+                continue
+            text = instruction[run[0].start : run[-1].end]
+            kind = 3 if length > 1 else 1 if _NUMBER.fullmatch(text) else 2
+            spans.setdefault(text, Span(text, first, first + length - 1, kind))
+    return tuple(spans.values())[:SPANS_MAX]
+
+
+@lru_cache(maxsize=65536)
+def trigrams(text: str, buckets: int) -> tuple[int, ...]:
+    """Hashed character trigrams of a text's first words, padded with `buckets` to `GRAMS`."""
+    grams: list[int] = []
+    for word in _GRAM_WORD.findall(text.lower())[:8] or [""]:
+        marked = f"^{word}$"
+        grams += [
+            zlib.crc32(marked[i : i + 3].encode()) % buckets for i in range(max(1, len(marked) - 2))
+        ]
+    return tuple(grams[:GRAMS]) + (buckets,) * (GRAMS - min(GRAMS, len(grams)))
+
+
+def find_phrase(phrase: str, words: tuple[Word, ...]) -> int:
+    """Index of the first word where the phrase stands in the instruction; -1 for nowhere."""
+    wanted = [_plain(word.text) for word in split_words(phrase)]
+    if not wanted or not any(wanted):
+        return -1
+    said = [_plain(word.text) for word in words]
+    for first in range(len(said) - len(wanted) + 1):
+        if said[first : first + len(wanted)] == wanted:
+            return first
+    return -1
+
+
+def _plain(word: str) -> str:
+    return word.lower().rstrip(".…:")
