@@ -14,6 +14,8 @@ from envs_node.messages.tasks import Task, TaskFile
 
 BUNDLE_SCHEME = "bundle://"
 """Where a task's own files are named: `bundle://files/notes.txt`, `bundle://gold/notes.txt`."""
+SLEEP_MAX_S = 600
+"""Of one set-up step; OSWorld's longest is 20."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FILE = re.compile(r"(files|gold)(/[A-Za-z0-9_ ()+,=@-][A-Za-z0-9._ ()+,=@-]*)+")
 _SPLITS = ("train", "held-out")
@@ -131,7 +133,8 @@ def _network_reason(config: dict[str, Any] | None) -> str:
     if not config or config["type"] not in _OFFLINE_GETTERS:
         return ""
     if config["type"] == "rule_relativeTime":
-        has_zone = "timezone" in config.get("rules", {})
+        rules = config.get("rules")
+        has_zone = isinstance(rules, dict) and "timezone" in rules
         return "" if has_zone else "rule_relativeTime without a timezone asks the network for one"
     for path in _listed(config.get("path")):
         if not str(path).startswith(BUNDLE_SCHEME):
@@ -196,6 +199,13 @@ class _Reader:
                 step.get("type"), self._vocabulary.setup_types, f"{here}.type", "set-up type"
             )
             self.expect(step.get("parameters"), dict, f"{here}.parameters")
+            if step["type"] == "sleep":
+                self._check_sleep(step["parameters"].get("seconds"), f"{here}.parameters.seconds")
+
+    def _check_sleep(self, seconds: Any, field: str) -> None:
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not is_number or not 0 <= seconds <= SLEEP_MAX_S:
+            self.refuse(field, f"{_shown(seconds)} is no number from 0 to {SLEEP_MAX_S}")
 
     def check_evaluator(self, task: dict[str, Any]) -> None:
         evaluator = task.get("evaluator")
@@ -241,25 +251,33 @@ class _Reader:
             if options is not None:
                 self.expect(options, dict, f"evaluator.options[{index}]")
 
-    def _check_length(self, values: Any, length: int, field: str) -> None:
+    def _check_length(
+        self, values: Any, length: int, field: str, other: str = "evaluator.func"
+    ) -> None:
         self.expect(values, list, field)
         if len(values) != length:
-            self.refuse(
-                field, f"has {len(values)} entries and evaluator.func {length}: make them equal"
-            )
+            self.refuse(field, f"has {len(values)} entries and {other} {length}: make them equal")
 
     def _check_getter(self, config: Any, field: str) -> None:
         if config is None:
             self.refuse(field, "is null or missing, where OSWorld's evaluate needs a getter")
         self.expect(config, dict, field)
         self._known(config.get("type"), self._vocabulary.getters, f"{field}.type", "getter")
-        for key in ("path", "dest"):
-            for value in _listed(config.get(key)):
-                if config["type"] in ("cloud_file", "vm_file"):
-                    self.expect(value, str, f"{field}.{key}")
+        if config["type"] in ("cloud_file", "vm_file"):
+            self._check_file_getter(config, field)
         for dest in _listed(config.get("dest")):
             if str(dest).startswith("/") or ".." in str(dest).split("/"):
                 self.refuse(f"{field}.dest", f"{dest!r} leaves the checker's cache folder")
+
+    def _check_file_getter(self, config: dict[str, Any], field: str) -> None:
+        """Check `path` and `dest`: two texts, or with `multi` two lists of one length."""
+        values = [config.get("path"), config.get("dest")]
+        for key, value in zip(("path", "dest"), values, strict=True):
+            self.expect(value, list if config.get("multi") else str, f"{field}.{key}")
+            for item in _listed(value):
+                self.expect(item, str, f"{field}.{key}")
+        if config.get("multi"):
+            self._check_length(values[1], len(values[0] or []), f"{field}.dest", f"{field}.path")
 
     def _check_destinations(self, evaluator: dict[str, Any]) -> None:
         """Refuse two different files under one name: the first would be compared with itself."""

@@ -29,6 +29,7 @@ _MARGIN_S = 15.0
 """For the zygote to import a metric's packages, to kill and to answer."""
 _UID_FIRST, _UID_COUNT = 61184, 4336
 """The range systemd keeps for dynamic users: nobody's files, no login."""
+_LOG = "zygote.log"
 _SCRIPT = Path(__file__).resolve().parent / "zygote.py"
 
 
@@ -76,6 +77,17 @@ class Checker:
         """How often the zygote was started; above 1, it had died."""
         return self._starts
 
+    @property
+    def zygote_pid(self) -> int:
+        """Process id of the zygote; 0 when none runs."""
+        return 0 if self._zygote is None else self._zygote.pid
+
+    @property
+    def folder(self) -> Path:
+        """Where the folder of each verdict is made, and removed. Raises when never started."""
+        assert self._root is not None, "a checker has a folder once it was started"
+        return self._root
+
     def start(self) -> None:
         """Start the zygote and wait until it has imported the checker.
 
@@ -83,7 +95,11 @@ class Checker:
             CheckerLostError: it did not come up.
         """
         with self._lock:
-            self._start()
+            try:
+                self._start()
+            except CheckerLostError:
+                self._stop()
+                raise
 
     def verify(self, task: Task, guest_pid: int, last_action: Literal["DONE", "FAIL"]) -> Verdict:
         """Judge a desktop. Whatever goes wrong is a verdict, too."""
@@ -125,8 +141,7 @@ class Checker:
     def _order(self, task: Task, guest_pid: int, last_action: str) -> Verdict:
         """Give the zygote one order in a folder of its own, which is removed in any case."""
         deadline_s = self._verdict_s + _sleeps_s(task)
-        assert self._root is not None, "a started checker has a folder"
-        work = self._root / uuid.uuid4().hex
+        work = self.folder / uuid.uuid4().hex
         try:
             gold = self._furnish(work, task)
             order = {
@@ -181,15 +196,16 @@ class Checker:
         if self._root is None:
             self._root = Path(tempfile.mkdtemp(prefix="envs-node-checker-"))
             self._root.chmod(0o711)
-        self._zygote = subprocess.Popen(
-            [str(self._source.python), "-I", "-W", "ignore", str(_SCRIPT)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=self._root,
-            env=_environment(self._root),
-            bufsize=0,
-        )
+        with (self._root / _LOG).open("wb") as log:
+            self._zygote = subprocess.Popen(
+                [str(self._source.python), "-I", "-W", "ignore", str(_SCRIPT)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=self._root,
+                env=_environment(self._root),
+                bufsize=0,
+            )
         self._starts += 1
         self._uid = _UID_FIRST + self._zygote.pid % _UID_COUNT
         setup = {
@@ -222,25 +238,31 @@ class Checker:
         assert zygote.stdout is not None, "its stdout is a pipe"
         try:
             zygote.stdin.write(msgspec.json.encode(order) + b"\n")
-        except BrokenPipeError as error:
-            raise CheckerLostError("the checker's process has died") from error
-        data = b"".join(_until_newline(zygote.stdout.fileno(), timeout_s))
-        try:
+            data = b"".join(_until_newline(zygote.stdout.fileno(), timeout_s))
             return msgspec.json.decode(data, type=_Answer)
+        except (BrokenPipeError, EOFError) as error:
+            raise CheckerLostError(f"the checker's process has died{self._last_words()}") from error
+        except TimeoutError as error:
+            raise CheckerLostError(f"the checker was silent for {timeout_s:g} s") from error
         except msgspec.DecodeError as error:
-            raise CheckerLostError(f"the checker's process answered nonsense: {error}") from error
+            raise CheckerLostError(f"the checker answered nonsense: {error}") from error
+
+    def _last_words(self) -> str:
+        lines = (self.folder / _LOG).read_text("utf-8", "replace").strip().splitlines()
+        return f": {lines[-1][:300]}" if lines else ""
 
 
 def _until_newline(descriptor: int, timeout_s: float) -> Iterator[bytes]:
+    """Read up to a newline. Raises `TimeoutError`, or `EOFError` when the other side is gone."""
     deadline = time.monotonic() + timeout_s
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
         while True:
             if not selector.select(max(deadline - time.monotonic(), 0)):
-                raise CheckerLostError(f"the checker's process said nothing for {timeout_s:g} s")
+                raise TimeoutError
             piece = os.read(descriptor, 65536)
             if not piece:
-                raise CheckerLostError("the checker's process has died")
+                raise EOFError
             yield piece
             if piece.endswith(b"\n"):
                 return

@@ -1,8 +1,8 @@
 """A small desktop for the verifier's tests: a process in a network namespace of its own.
 
-Serves the part of OSWorld's in-guest interface that the tests need, from a folder. Run as a script in
-`unshare --net`; `python guest.py FOLDER MODE`. Modes: `sound`, `broken` (500 to everything but the
-probe), `cut` (announces more bytes than it sends), `dying` (gone after the first probe).
+Serves the part of OSWorld's in-guest interface that the tests need, out of a folder. It is run by
+`unshare --net python guest.py FOLDER MODE`. Modes: `sound`, `broken` (500 to everything but the
+probe), `cut` (announces more bytes than it sends), `dying` (gone when a file is asked for).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import urllib.parse
 from pathlib import Path
+from typing import Any
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -32,9 +33,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._answer(404, b"{}")
             return
         self._answer(200, json.dumps({"output": "$ ", "status": "success"}).encode())
-        if self.mode == "dying":
-            self.wfile.flush()
-            os._exit(0)
 
     def do_POST(self) -> None:
         """Answer files and commands."""
@@ -53,6 +51,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._answer(404, b"{}")
 
     def _send_file(self, name: str) -> None:
+        if self.mode == "dying":
+            os._exit(0)
         path = self.folder / name.lstrip("/")
         if not path.is_file():
             self._answer(404, b"{}")
@@ -62,13 +62,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self._answer(200, path.read_bytes())
 
-    def _execute(self, order: dict[str, object]) -> None:
-        command = order["command"]
-        is_shell = bool(order.get("shell"))
-        if isinstance(command, str) and not is_shell:
-            command = shlex.split(command)
-        done = subprocess.run(  # type: ignore[call-overload]
-            command, shell=is_shell, capture_output=True, text=True, cwd=self.folder, check=False
+    def _execute(self, order: dict[str, Any]) -> None:
+        given = order["command"]
+        command = shlex.split(given) if isinstance(given, str) else [str(word) for word in given]
+        if order.get("shell"):
+            command = ["sh", "-c", str(given)]
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            cwd=self.folder,
+            env={**os.environ, "HOME": str(self.folder)},
+            check=False,
         )
         answer = {
             "status": "success",
