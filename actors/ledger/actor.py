@@ -73,8 +73,12 @@ class LedgerActor(Actor[StoreBlob | Admit | TaskOutcome | Query]):
         """Close the store, once the call in progress has ended."""
         store, self._store = self._store, None
         if store is not None:
-            with trio.move_on_after(self._timeout_s, shield=True):
-                await self._in_thread(store.close)
+            with trio.move_on_after(self._timeout_s, shield=True) as scope:
+                await trio.to_thread.run_sync(
+                    store.close, limiter=self._one_at_a_time, abandon_on_cancel=True
+                )
+            if scope.cancelled_caught:
+                _log.warning("ledger.abandoned", timeout_s=self._timeout_s)
 
     async def hear(self, message: StoreBlob | Admit | TaskOutcome | Query) -> Message | None:
         """Dispatch."""

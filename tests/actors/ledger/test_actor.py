@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable
 
 import pytest
+import trio
 from structlog.testing import capture_logs
 
 from envs_node.actors.ledger.actor import LedgerActor
-from envs_node.actors.ledger.errors import LedgerFullError
+from envs_node.actors.ledger.errors import LedgerFullError, NotALedgerError
 from envs_node.actors.ledger.store import LedgerStore
 from envs_node.messages.base import TaskId
 from envs_node.messages.ledger import (
@@ -27,6 +29,36 @@ from envs_node.messages.ledger import (
 )
 
 MakeTrajectory = Callable[..., Trajectory]
+
+
+class StuckStore:
+    """A store whose disk no longer answers, until it is freed."""
+
+    def __init__(self) -> None:
+        self.freed = threading.Event()
+
+    def admit(self, trajectory: Trajectory) -> bool:
+        return self.freed.wait()
+
+    def store_blob(self, name: str, sha256: str, kind: str, data: bytes) -> str:
+        self.freed.wait()
+        return sha256
+
+    def keep_outcome(self, outcome: TaskOutcome) -> None:
+        self.freed.wait()
+
+    def stats(self) -> LedgerStats:
+        raise KeyError("broken")
+
+    def close(self) -> None:
+        self.freed.wait()
+
+
+@pytest.fixture
+def stuck():
+    store = StuckStore()
+    yield store
+    store.freed.set()
 
 
 @pytest.fixture
@@ -115,3 +147,41 @@ async def test_stopping_what_never_started_does_no_harm(tmp_path):
     await LedgerActor(lambda: LedgerStore(tmp_path / "ledger.sqlite")).stop()
 
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_file_that_is_no_ledger_crashes_the_start(tmp_path):
+    (tmp_path / "ledger.sqlite").write_text("not a database " * 100)
+    actor = LedgerActor(lambda: LedgerStore(tmp_path / "ledger.sqlite"))
+
+    with pytest.raises(NotALedgerError):
+        await actor.start()
+    await actor.stop()
+
+
+async def test_a_disk_that_does_not_answer_crashes_the_actor_in_time(
+    stuck: StuckStore, make_trajectory: MakeTrajectory
+):
+    actor = LedgerActor(lambda: stuck, timeout_s=0.5)
+    await actor.start()
+
+    with trio.fail_after(10), pytest.raises(trio.TooSlowError):
+        await actor.hear(Admit(trajectory=make_trajectory("click a")))
+
+
+async def test_a_store_that_does_not_close_is_left_behind(stuck: StuckStore):
+    actor = LedgerActor(lambda: stuck, timeout_s=0.5)
+    await actor.start()
+
+    with trio.fail_after(10), capture_logs() as logs:
+        await actor.stop()
+    assert [log["event"] for log in logs] == ["ledger.abandoned"]
+
+
+async def test_a_broken_store_crashes_the_actor(stuck: StuckStore):
+    actor = LedgerActor(lambda: stuck, timeout_s=0.5)
+    await actor.start()
+
+    with pytest.raises(KeyError, match="broken"):
+        await actor.hear(Query())
+    stuck.freed.set()
+    await actor.stop()

@@ -88,3 +88,33 @@ def test_a_full_disk_pauses_the_ledger_and_room_lets_it_go_on(
     kept = _assert_whole(tmp_path / "out" / "full" / "ledger.sqlite", made, answered)
     assert kept <= len(answered) + 1
     assert _assert_whole(tmp_path / "out" / "roomy" / "ledger.sqlite", made, answered) == 60
+
+
+@pytest.mark.live
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a disk takes root")
+def test_a_ledger_on_a_read_only_disk_can_be_read(tmp_path, make_trajectory: MakeTrajectory):
+    (tmp_path / "run").mkdir()
+    with LedgerStore(tmp_path / "run" / "ledger.sqlite") as store:
+        store.admit(make_trajectory("click a"))
+    reader = """
+import pathlib, sys
+from envs_node.actors.ledger.errors import LedgerReadOnlyError
+from envs_node.actors.ledger.store import LedgerStore
+path = pathlib.Path(sys.argv[1])
+with LedgerStore(path, is_read_only=True) as store:
+    sys.stdout.write(f"{len(store.trajectories(certified_only=True))} ")
+try:
+    LedgerStore(path)
+except LedgerReadOnlyError as error:
+    sys.stdout.write(str(error))
+"""
+    script = 'mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && "$2" -c "$3" "$4"'
+    ledger = tmp_path / "run" / "ledger.sqlite"
+    shell = ["sh", "-euc", script, "sh", ledger.parent, sys.executable, reader, ledger]
+
+    done = subprocess.run(
+        ["unshare", "--mount", *shell], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert done.stdout == f"1 {ledger}: may not be written; check who owns it and how it is mounted"
+    assert done.stderr == ""
