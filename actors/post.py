@@ -21,7 +21,7 @@ from envs_node.actors.mailbox import (
     Transport,
 )
 from envs_node.actors.memory import MemoryLink
-from envs_node.actors.recorder import Recorder
+from envs_node.actors.recorder import TIMEOUT, Recorder
 from envs_node.messages.base import ActorName, Envelope, Message, MessageId, RunId
 from envs_node.messages.lifecycle import ActorFailed
 
@@ -203,7 +203,7 @@ class _PostRef:
         try:
             answer = await self._post.ask(envelope, timeout_s=timeout_s)
         except AskTimeoutError:
-            recorder.missed(self._sender, index, "timeout")
+            recorder.missed(self._sender, index, TIMEOUT)
             raise
         except ActorCrashedError as error:
             recorder.missed(self._sender, index, error.reason)

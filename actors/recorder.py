@@ -9,6 +9,9 @@ import msgspec
 from envs_node.messages.base import ActorName, Envelope, Message
 from envs_node.messages.journal import JournalWriter
 
+TIMEOUT = "timeout"
+"""How the journal says that an answer did not come in time."""
+
 
 def thin_nothing(message: Message) -> Message:
     """Keep messages as they are."""

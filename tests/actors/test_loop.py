@@ -11,14 +11,13 @@ from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Mailbox
 from envs_node.actors.memory import Slot
 from envs_node.actors.post import Post
 from envs_node.messages.base import ActorName, Message, RunId
-from envs_node.messages.ledger import BlobStored, StoreBlob
 from envs_node.messages.search import Idle, ProgressWanted, Tick, WorkWanted
 
 ME = ActorName("test/me")
 ECHO = ActorName("echo")
 
 
-class EchoActor(Actor[WorkWanted | Tick | ProgressWanted | StoreBlob]):
+class EchoActor(Actor[WorkWanted | Tick | ProgressWanted]):
     """Counts what it hears. `WorkWanted` is answered by the count, `ProgressWanted` kills it."""
 
     def __init__(self, *, dies_in: str = "", hear_s: float = 0.0) -> None:
@@ -39,8 +38,6 @@ class EchoActor(Actor[WorkWanted | Tick | ProgressWanted | StoreBlob]):
                 raise RuntimeError("boom")
             case WorkWanted():
                 return Idle(retry_ms=len(self.heard))
-            case StoreBlob():
-                return BlobStored(digest=message.digest)
         return None
 
     async def stop(self) -> None:

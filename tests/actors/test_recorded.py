@@ -1,0 +1,163 @@
+"""A journalled actor is replayed to the same decisions, and a changed byte is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+from envs_node.actors.base import Actor
+from envs_node.actors.loop import run_actor
+from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Mailbox
+from envs_node.actors.post import Post, RefSource
+from envs_node.actors.recorded import DecisionDiffers, replay_actor
+from envs_node.actors.recorder import Recorder
+from envs_node.messages.base import ActorName, Message, RunId
+from envs_node.messages.journal import JournalWriter, read_journal
+from envs_node.messages.ledger import BlobStored, StoreBlob
+from envs_node.messages.search import Idle, Tick, WorkWanted
+
+ASKER = ActorName("test/asker")
+BROKER = ActorName("broker")
+STORE = ActorName("store")
+ABSENT = ActorName("absent")
+
+
+class StoreActor(Actor[StoreBlob]):
+    """Takes as long as the digest says, so that answers overtake each other."""
+
+    async def hear(self, message: StoreBlob) -> Message:
+        await trio.sleep(float(message.sha256))
+        return BlobStored(sha256=message.sha256 + "!")
+
+
+class BrokerActor(Actor[WorkWanted]):
+    """Asks two stores at once, and answers in the order their answers came."""
+
+    def __init__(self, source: RefSource, *, bias: int = 0) -> None:
+        self._refs = [source.ref(ActorName(f"store/{n}"), sender=BROKER) for n in range(2)]
+        self._silent = source.ref(STORE, sender=BROKER)
+        self._absent = source.ref(ABSENT, sender=BROKER)
+        self._bias = bias
+        self._count = 0
+
+    async def hear(self, message: WorkWanted) -> Message:
+        self._count += 1
+        order: list[str] = []
+
+        async def store(number: int, sha256: str) -> None:
+            answer = await self._refs[number].ask(
+                StoreBlob(name="n", sha256=sha256, kind="png", data=b"x" * 100),
+                timeout_s=60,
+            )
+            assert isinstance(answer, BlobStored)
+            order.append(answer.sha256)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store, 0, "3")
+            nursery.start_soon(store, 1, "1")
+        self._silent.tell(Tick())
+        try:
+            await self._silent.ask(Tick(), timeout_s=2)
+        except AskTimeoutError:
+            order.append("late")
+        try:
+            await self._absent.ask(Tick(), timeout_s=2)
+        except ActorCrashedError:
+            order.append("absent")
+        assert order == ["1!", "3!", "late", "absent"]
+        return Idle(retry_ms=sum(map(ord, message.worker)) + self._count + self._bias)
+
+
+def thin(message: Message) -> Message:
+    if isinstance(message, StoreBlob):
+        return msgspec.structs.replace(message, data=b"")
+    return message
+
+
+async def record(folder: Path) -> None:
+    with JournalWriter(folder) as writer:
+        recorder = Recorder(writer, wants=lambda name: name == BROKER, thin=thin)
+        post = Post(RunId("r"), clock_ns=lambda: 7, stamp="s", recorder=recorder)
+        post.register(Mailbox(STORE))
+        async with trio.open_nursery() as nursery:
+            for number in range(2):
+                store = ActorName(f"store/{number}")
+                await nursery.start(run_actor, StoreActor(), store, post)
+            await nursery.start(run_actor, BrokerActor(post), BROKER, post)
+            for worker in ("a", "bb", "ccc"):
+                request = WorkWanted(worker=ActorName(worker))
+                await post.ref(BROKER, sender=ASKER).ask(request, timeout_s=60)
+            nursery.cancel_scope.cancel()
+
+
+async def test_the_same_actor_decides_the_same(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    await record(tmp_path)
+
+    count = await replay_actor(BROKER, read_journal(tmp_path), BrokerActor, thin=thin)
+
+    assert (count.lives, count.heard, count.decisions, count.damaged) == (1, 3, 18, 0)
+
+
+async def test_another_actor_is_found_out_at_its_first_other_decision(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    await record(tmp_path)
+
+    with pytest.raises(DecisionDiffers, match="decision 5 of broker differs") as caught:
+        await replay_actor(
+            BROKER, read_journal(tmp_path), lambda source: BrokerActor(source, bias=1), thin=thin
+        )
+
+    assert caught.value.recorded == Idle(retry_ms=98)
+    assert caught.value.said == Idle(retry_ms=99)
+
+
+async def test_one_changed_byte_names_the_first_decision_that_differs(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    await record(tmp_path)
+    path = tmp_path / "000000.journal"
+    path.write_bytes(path.read_bytes().replace(b"\xa2bb", b"\xa2bc"))
+
+    with pytest.raises(DecisionDiffers, match="decision 11 of broker differs") as caught:
+        await replay_actor(BROKER, read_journal(tmp_path, strict=False), BrokerActor, thin=thin)
+
+    assert caught.value.recorded == Idle(retry_ms=198)
+    assert caught.value.said == Idle(retry_ms=199)
+
+
+@pytest.mark.parametrize("missing", range(1, 12))
+async def test_a_record_that_ends_early_is_replayed_to_its_end(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path, missing: int
+) -> None:
+    await record(tmp_path)
+    entries = list(read_journal(tmp_path))
+
+    count = await replay_actor(BROKER, entries[:-missing], BrokerActor, thin=thin)
+
+    assert count.heard in (2, 3)
+
+
+async def test_a_message_left_unsaid_is_a_difference(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    class LazyActor(Actor[WorkWanted]):
+        async def hear(self, message: WorkWanted) -> Message:
+            return Idle(retry_ms=1)
+
+    await record(tmp_path)
+    make: Callable[[RefSource], Actor[WorkWanted]] = lambda source: LazyActor()  # noqa: E731
+
+    with pytest.raises(DecisionDiffers, match="now None") as caught:
+        await replay_actor(BROKER, read_journal(tmp_path), make, thin=thin)
+
+    assert caught.value.index == 0
+    assert isinstance(caught.value.recorded, StoreBlob)
+    assert caught.value.recorded.data == b""
