@@ -39,7 +39,8 @@ def read_card(folder: Path) -> PolicyCard:
         card = msgspec.json.decode(config.read_bytes(), type=PolicyCard)
     except msgspec.MsgspecError as error:
         raise PolicyError(
-            f"{config} does not declare model_type, dialect and coordinate_space ({error}): {way_out}"
+            f"{config} does not declare model_type, dialect and coordinate_space ({error}):"
+            f" {way_out}"
         ) from error
     if _KINDS.get(card.model_type) != (card.dialect, card.coordinate_space):
         known = ", ".join(f"{kind} ({'/'.join(_KINDS[kind])})" for kind in sorted(_KINDS))

@@ -33,8 +33,8 @@ _LENGTH_POOL = 8
 class BaseSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the starting weights are made."""
 
-    trajectories: int = 900
-    epochs: int = 16
+    trajectories: int = 1600
+    epochs: int = 5
     seed: int = 0
     threads: int = 1
     learning_rate: float = 1e-3
@@ -46,6 +46,9 @@ class BaseSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     layers: int = 3
     heads: int = 4
     buckets: int = 2048
+
+
+_DEFAULTS = BaseSettings()
 
 
 class BaseReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +70,7 @@ class BaseReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_base(
-    out: Path, settings: BaseSettings = BaseSettings(), progress: Progress | None = None
+    out: Path, settings: BaseSettings = _DEFAULTS, progress: Progress | None = None
 ) -> BaseReport:
     """Train from nothing and save into a folder; equal settings give equal weights.
 

@@ -15,9 +15,12 @@ GRAMS = 24
 NGRAM_WORDS_MAX = 4
 SPAN_KINDS = ("quoted", "number", "word", "phrase")
 
-_QUOTES = "\"'“”‘’"
+_QUOTES = "\"'\u201c\u201d\u2018\u2019"
 _TOKEN = re.compile(rf"[{_QUOTES}]|[^\s{_QUOTES}]+")
-_QUOTED = re.compile(r"(?<!\w)(?:'([^']+)'|\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’)(?!\w)")
+_QUOTED = re.compile(
+    "(?<!\\w)(?:'([^']+)'|\"([^\"]+)\""
+    "|\u201c([^\u201d]+)\u201d|\u2018([^\u2019]+)\u2019)(?!\\w)"
+)
 _NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)?%?")
 _GRAM_WORD = re.compile(r"[\w+]+|[^\w\s]+")
 _TRAILING = ".,;:!?"

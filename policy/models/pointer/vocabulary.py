@@ -24,7 +24,8 @@ KINDS = (
 )  # fmt: skip
 _KIND_OF_ROLE = {
     "window": "frame", "alert": "dialog", "file chooser": "dialog",
-    "check menu item": "menu item", "radio menu item": "menu item", "tearoff menu item": "menu item",
+    "check menu item": "menu item", "radio menu item": "menu item",
+    "tearoff menu item": "menu item",
     "toggle button": "push button", "link": "push button", "push button menu": "push button",
     "radio button": "check box", "switch": "check box",
     "entry": "text", "password text": "text", "spin button": "text", "editbar": "text",

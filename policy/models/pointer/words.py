@@ -4,28 +4,44 @@ from __future__ import annotations
 
 import random
 
-LABELS = tuple(
-    "Quartz Heron Oboe Basalt Lichen Walrus Cobalt Maple Ferret Zither Pumice Orchid Gannet Lantern"
-    " Saffron Badger Cello Granite Thistle Osprey Bronze Willow Marten Fiddle Slate Clover Puffin"
-    " Bugle Amber Fennel Weasel Viola Marble Sorrel Plover Tuba Opal Bracken Stoat Lyre Topaz"
-    " Juniper Curlew Gong Jasper Hazel Beaver Harp Garnet Rowan Linnet Banjo Onyx Aspen Otter Flute"
-    " Agate Laurel Magpie Cornet Beryl Cypress Lemur Spinet Nickel Hornbeam Tapir Dulcimer Pewter"
-    " Alder Bison Piccolo Chrome Poplar Jackal Trombone Titanium Sequoia Gopher Bassoon Mercury".split()
-)
+LABELS = (
+    "Quartz", "Heron", "Oboe", "Basalt", "Lichen", "Walrus", "Cobalt", "Maple", "Ferret",
+    "Zither", "Pumice", "Orchid", "Gannet", "Lantern", "Saffron", "Badger", "Cello", "Granite",
+    "Thistle", "Osprey", "Bronze", "Willow", "Marten", "Fiddle", "Slate", "Clover", "Puffin",
+    "Bugle", "Amber", "Fennel", "Weasel", "Viola", "Marble", "Sorrel", "Plover", "Tuba",
+    "Opal", "Bracken", "Stoat", "Lyre", "Topaz", "Juniper", "Curlew", "Gong", "Jasper",
+    "Hazel", "Beaver", "Harp", "Garnet", "Rowan", "Linnet", "Banjo", "Onyx", "Aspen", "Otter",
+    "Flute", "Agate", "Laurel", "Magpie", "Cornet", "Beryl", "Cypress", "Lemur", "Spinet",
+    "Nickel", "Hornbeam", "Tapir", "Dulcimer", "Pewter", "Alder", "Bison", "Piccolo", "Chrome",
+    "Poplar", "Jackal", "Trombone", "Titanium", "Sequoia", "Gopher", "Bassoon", "Mercury",
+)  # fmt: skip
 """Stones, animals, instruments, plants and metals: nothing a menu would say."""
 
-_ONSETS = "b br c ch d dr f fl g gr h j k l m n p pl r s sc sh st t tr v w z".split()
-_VOWELS = "a e i o u ai ea ee io ou".split()
-_CODAS = "b ck d ff l ll m n nd ng nt p r rd rt s sh ss st t tch x".split()
+_ONSETS = (
+    "b", "br", "c", "ch", "d", "dr", "f", "fl", "g", "gr", "h", "j", "k", "l", "m", "n", "p",
+    "pl", "r", "s", "sc", "sh", "st", "t", "tr", "v", "w", "z",
+)  # fmt: skip
+_VOWELS = (
+    "a", "e", "i", "o", "u", "ai", "ea", "ee", "io", "ou",
+)  # fmt: skip
+_CODAS = (
+    "b", "ck", "d", "ff", "l", "ll", "m", "n", "nd", "ng", "nt", "p", "r", "rd", "rt", "s",
+    "sh", "ss", "st", "t", "tch", "x",
+)  # fmt: skip
 
-VALUES = tuple(
-    "pelican wander amber kettle hollow spruce velvet turnip ribbon saddle carbon lagoon mitten"
-    " harvest bramble goblet meadow pigment tunnel walnut canyon dapple ember furrow gallop hazel"
-    " igloo jigsaw kernel lattice mosaic nectar oyster paddle quiver rafter satchel thimble umber"
-    " vessel whistle yonder zephyr acorn beacon cinder dimple elbow ferry gravel hamlet inlet"
-    " jumble kayak ladle".split()
-)
-_JOINERS = tuple("the of for with at near from into every seven old warm green slow".split())
+VALUES = (
+    "pelican", "wander", "amber", "kettle", "hollow", "spruce", "velvet", "turnip", "ribbon",
+    "saddle", "carbon", "lagoon", "mitten", "harvest", "bramble", "goblet", "meadow",
+    "pigment", "tunnel", "walnut", "canyon", "dapple", "ember", "furrow", "gallop", "hazel",
+    "igloo", "jigsaw", "kernel", "lattice", "mosaic", "nectar", "oyster", "paddle", "quiver",
+    "rafter", "satchel", "thimble", "umber", "vessel", "whistle", "yonder", "zephyr", "acorn",
+    "beacon", "cinder", "dimple", "elbow", "ferry", "gravel", "hamlet", "inlet", "jumble",
+    "kayak", "ladle",
+)  # fmt: skip
+_JOINERS = (
+    "the", "of", "for", "with", "at", "near", "from", "into", "every", "seven", "old", "warm",
+    "green", "slow",
+)  # fmt: skip
 
 
 def make_label(chance: random.Random) -> str:

@@ -1,0 +1,1 @@
+"""The proposer: one frozen policy that answers what it would do."""
