@@ -60,14 +60,20 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     files: int = 1024
 
 
-def check_host(folder: Path = Path("."), needs: Needs | None = None) -> tuple[Check, ...]:
-    """Examine this host; takes a few seconds, starts short probes, changes nothing.
+def check_host(
+    folder: Path = Path("."), needs: Needs | None = None, *, is_quick: bool = False
+) -> tuple[Check, ...]:
+    """Examine this host; starts short probes, changes nothing.
 
     Args:
-        folder: where runs are to be kept, for the free disk.
+        folder: where runs are to be kept, made yet or not, for the free disk.
         needs: how much is enough.
+        is_quick: leave out the import of torch, which takes seconds.
     """
     needs = needs or Needs()
+    folder = folder.resolve()
+    while not folder.exists():
+        folder = folder.parent
     return (
         _linux(),
         _python(),
@@ -75,14 +81,14 @@ def check_host(folder: Path = Path("."), needs: Needs | None = None) -> tuple[Ch
         _namespaces(),
         _overlay(),
         *(_program(name, package) for name, package in needs.programs.items()),
-        _torch(),
+        *(() if is_quick else (_torch(),)),
         _checker(),
         _enough("memory", available_memory_bytes(), needs.memory_bytes, "close programs"),
         _enough(
             "disk",
             shutil.disk_usage(folder).free,
             needs.disk_bytes,
-            f"make room in {folder.resolve()}, or name another folder for runs",
+            f"make room in {folder}, or name another folder for runs",
         ),
         _enough(
             "shared memory",

@@ -27,13 +27,19 @@ _Fields = structlog.typing.EventDict
 
 @contextmanager
 def keep_logs(
-    *, node: str, run_id: str = "", folder: Path | None = None, level: Level = "info"
+    *,
+    node: str,
+    run_id: str = "",
+    folder: Path | None = None,
+    level: Level = "info",
+    to_stderr: bool = True,
 ) -> Iterator[None]:
     """Send what this process logs to standard error and, if a folder is given, to a file in it.
 
     Standard error gets lines for people when it is a terminal, else JSON; the file is
     `<folder>/<node>.jsonl` and is added to. The root logger is left alone. Fields whose names say
-    that they hold a secret are blotted out in both.
+    that they hold a secret are blotted out in both. With `to_stderr=False` only the file is
+    written, for work that shows its progress there instead.
 
     Raises:
         OSError: the file cannot be opened.
@@ -47,7 +53,7 @@ def keep_logs(
                 _Bound(node=node, run_id=run_id),
                 _blot_secrets,
                 *sink,
-                _render,
+                _render if to_stderr else _drop,
             ],
             wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
             logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
@@ -107,6 +113,10 @@ def _render(logger: Any, method: str, fields: _Fields) -> str | bytes:
     if sys.stderr.isatty():
         return structlog.dev.ConsoleRenderer()(logger, method, fields)
     return _as_json(structlog.processors.format_exc_info(logger, method, fields))
+
+
+def _drop(_logger: object, _method: str, _fields: _Fields) -> str:
+    raise structlog.DropEvent
 
 
 def _as_json(fields: Any) -> str:

@@ -75,3 +75,10 @@ def test_available_memory_is_less_than_all_memory():
     total = int(Path("/proc/meminfo").read_text().split()[1]) * 1024
 
     assert 0 < available_memory_bytes() < total
+
+
+def test_a_quick_look_at_a_folder_that_is_yet_to_be_made(tmp_path: Path):
+    checks = check_host(tmp_path / "runs" / "demo", is_quick=True)
+
+    assert "torch" not in [check.name for check in checks]
+    assert not (tmp_path / "runs").exists()

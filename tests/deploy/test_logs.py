@@ -84,3 +84,11 @@ def test_a_full_disk_silences_the_file_and_stops_nothing(tmp_path: Path, capsys)
     err = capsys.readouterr().err
     assert err.count("no more log lines") == 1
     assert err.count("desktop.reset") == 2
+
+
+def test_the_file_alone_can_be_written(tmp_path: Path, capsys):
+    with keep_logs(node="head", folder=tmp_path, to_stderr=False):
+        structlog.get_logger().error("actor.crashed")
+
+    assert capsys.readouterr().err == ""
+    assert _lines((tmp_path / "head.jsonl").read_text("utf-8"))[0]["event"] == "actor.crashed"
