@@ -17,7 +17,7 @@ from envs_node.messages.journal import Entry, Kind
 from envs_node.messages.lifecycle import ActorFailed
 
 TURN_S = 10.0
-"""How long a replayed answer waits for those that came before it in the record."""
+"""How long a replayed answer waits for what should have been said or answered before it."""
 
 
 class DecisionDiffers(EnvsError):
@@ -66,6 +66,7 @@ class RecordedPost:
         self._unsaid: dict[int, Message | None] = {}
         self._place = 0
         self._is_cut = False
+        self._beyond: list[Message] = []
         received = [entry for entry in life if entry.kind == "received"]
         self._received = {entry.index: entry for entry in received}
         self._order = [entry.index for entry in received]
@@ -117,17 +118,25 @@ class RecordedPost:
                 del self._unsaid[index]
                 self.decisions += 1
                 return index
-        if self._is_cut and not self._unsaid:
-            self.scope.cancel()
+        if self._is_cut:
+            self._beyond.append(said)
         else:
             self.compare(next(iter(self._unsaid.values()), None), said)
         return -1
+
+    def expect_end(self) -> None:
+        """Where the record is cut short: notice what was said in place of its last part."""
+        if self._unsaid and self._beyond:
+            self.compare(next(iter(self._unsaid.values())), self._beyond[0])
 
     async def answer_to(self, index: int, to: ActorName, name: str, timeout_s: float) -> Message:
         """The recorded answer, given out in the recorded order."""
         await trio.lowlevel.checkpoint_if_cancelled()
         entry = self._received.get(index)
         if entry is None:  # it differs, or the record ends while it waited
+            if self._unsaid and self.difference is None:
+                await trio.sleep(TURN_S)
+            self.expect_end()
             self.scope.cancel()
             await trio.sleep_forever()
             raise AssertionError("cancelled before")
@@ -238,6 +247,7 @@ async def _relive(
                 if crash is None:
                     post.compare_answer(_message_of(entry), answer)
             await trio.lowlevel.checkpoint_if_cancelled()
+        post.expect_end()
     finally:
         with trio.CancelScope(shield=True):
             await actor.stop()

@@ -1,0 +1,85 @@
+"""Leases beside a plain model: one holder an item, and old numbers never come back."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from envs_node.supervisor.lease import LeaseTable
+
+LENGTH_NS = 10
+items = st.sampled_from("abc")
+holders = st.sampled_from(["x", "y"])
+
+
+class Leases(RuleBasedStateMachine):
+    """The model keeps, for each item, the last number granted and until when it holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = LeaseTable[str]()
+        self.now_ns = 0
+        self.model: dict[str, tuple[int, int]] = {}
+        self.numbers: list[tuple[str, int]] = []
+
+    def is_held(self, item: str, number: int) -> bool:
+        held = self.model.get(item)
+        return held is not None and held[0] == number and self.now_ns < held[1]
+
+    @rule(by_ns=st.integers(0, 8))
+    def wait(self, by_ns: int) -> None:
+        self.now_ns += by_ns
+
+    @rule(item=items, holder=holders)
+    def grant(self, item: str, holder: str) -> None:
+        held = self.model.get(item)
+        lease = self.table.grant(item, holder, now_ns=self.now_ns, length_ns=LENGTH_NS)
+
+        assert (lease is None) == (held is not None and self.now_ns < held[1])
+        if lease is not None:
+            assert all(lease.number > number for _, number in self.numbers)
+            self.numbers.append((item, lease.number))
+            self.model[item] = (lease.number, self.now_ns + LENGTH_NS)
+
+    @rule(data=st.data())
+    def renew(self, data: st.DataObject) -> None:
+        if self.numbers:
+            item, number = data.draw(st.sampled_from(self.numbers))
+            kept = self.table.renew(item, number, now_ns=self.now_ns, length_ns=LENGTH_NS)
+            assert kept is self.is_held(item, number)
+            if kept:
+                self.model[item] = (number, self.now_ns + LENGTH_NS)
+
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        if self.numbers:
+            item, number = data.draw(st.sampled_from(self.numbers))
+            is_last = self.model.get(item, (0, 0))[0] == number
+            assert self.table.release(item, number) is is_last
+            if is_last:
+                del self.model[item]
+
+    @rule()
+    def lapse(self) -> None:
+        lapsed = {lease.item for lease in self.table.lapse(self.now_ns)}
+
+        late = {item for item, (_, until_ns) in self.model.items() if self.now_ns >= until_ns}
+        assert lapsed == late
+        for item in late:
+            del self.model[item]
+
+    @invariant()
+    def only_the_last_number_may_hold(self) -> None:
+        for item, number in self.numbers:
+            holds = self.table.holds(item, number, now_ns=self.now_ns)
+            assert holds is self.is_held(item, number)
+
+    @invariant()
+    def it_holds_what_the_model_holds(self) -> None:
+        held = {lease.item: (lease.number, lease.until_ns) for lease in self.table.held()}
+        assert held == self.model
+
+
+TestLeases = Leases.TestCase
+TestLeases.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
