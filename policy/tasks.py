@@ -14,7 +14,7 @@ from envs_node.messages.tasks import Task, TaskFile
 
 BUNDLE_SCHEME = "bundle://"
 """Where a task's own files are named: `bundle://files/notes.txt`, `bundle://gold/notes.txt`."""
-SLEEP_MAX_S = 600
+_SLEEP_MAX_S = 600
 """Of one set-up step; OSWorld's longest is 20."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FILE = re.compile(r"(files|gold)(/[A-Za-z0-9_ ()+,=@-][A-Za-z0-9._ ()+,=@-]*)+")
@@ -95,6 +95,12 @@ def task_json(task: Task) -> dict[str, Any]:
     """Decode a task's JSON: a fresh copy at every call, for OSWorld's functions change it."""
     decoded: dict[str, Any] = msgspec.json.decode(task.json)
     return decoded
+
+
+def postconfig_sleep_s(task: Task) -> float:
+    """Seconds that the steps before the check sleep."""
+    steps = task_json(task)["evaluator"].get("postconfig") or []
+    return float(sum(step["parameters"]["seconds"] for step in steps if step["type"] == "sleep"))
 
 
 def unsupported_reason(task: Task, vocabulary: Vocabulary) -> str | None:
@@ -204,8 +210,8 @@ class _Reader:
 
     def _check_sleep(self, seconds: Any, field: str) -> None:
         is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        if not is_number or not 0 <= seconds <= SLEEP_MAX_S:
-            self.refuse(field, f"{_shown(seconds)} is no number from 0 to {SLEEP_MAX_S}")
+        if not is_number or not 0 <= seconds <= _SLEEP_MAX_S:
+            self.refuse(field, f"{_shown(seconds)} is no number from 0 to {_SLEEP_MAX_S}")
 
     def check_evaluator(self, task: dict[str, Any]) -> None:
         evaluator = task.get("evaluator")

@@ -18,6 +18,7 @@ from envs_node.actors.base import Actor
 from envs_node.messages.base import EnvsError
 from envs_node.messages.tasks import Task
 from envs_node.messages.verify import Verdict, Verified, Verify
+from envs_node.policy.tasks import postconfig_sleep_s
 
 REMEMBERED_MAX = 256
 START_TIMEOUT_S = 90.0
@@ -43,6 +44,12 @@ class VerifierActor(Actor[Verify]):
     """Answers each `verify_id` once judged, and from memory when asked again."""
 
     def __init__(self, checker: ChecksDesktops, *, verify_timeout_s: float = 180.0) -> None:
+        """Take a checker.
+
+        Args:
+            checker: judges; it has deadlines of its own.
+            verify_timeout_s: when the checker is given up; a task's own sleeps come on top.
+        """
         self._checker = checker
         self._verify_timeout_s = verify_timeout_s
         self._remembered: OrderedDict[str, Verdict] = OrderedDict()
@@ -74,12 +81,13 @@ class VerifierActor(Actor[Verify]):
         return {"verdicts": self._verdicts, "remembered": len(self._remembered)}
 
     async def _judge(self, message: Verify) -> Verdict:
+        timeout_s = self._verify_timeout_s + postconfig_sleep_s(message.task)
         verdict = Verdict(
             verdict="infra",
-            reason=f"the checker gave no verdict within {self._verify_timeout_s:g} s",
+            reason=f"the checker gave no verdict within {timeout_s:g} s",
             task_sha256=message.task.sha256,
         )
-        with trio.move_on_after(self._verify_timeout_s):
+        with trio.move_on_after(timeout_s):
             verdict = await trio.to_thread.run_sync(self._ask, message, abandon_on_cancel=True)
         self._verdicts += 1
         _log.info(

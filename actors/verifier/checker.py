@@ -21,7 +21,13 @@ from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.messages.base import EnvsError
 from envs_node.messages.tasks import Task
 from envs_node.messages.verify import Verdict
-from envs_node.policy.tasks import BUNDLE_SCHEME, is_infeasible, task_json, unsupported_reason
+from envs_node.policy.tasks import (
+    BUNDLE_SCHEME,
+    is_infeasible,
+    postconfig_sleep_s,
+    task_json,
+    unsupported_reason,
+)
 
 START_TIMEOUT_S = 60.0
 _VERDICT_S = 60.0
@@ -140,7 +146,7 @@ class Checker:
 
     def _order(self, task: Task, guest_pid: int, last_action: str) -> Verdict:
         """Give the zygote one order in a folder of its own, which is removed in any case."""
-        deadline_s = self._verdict_s + _sleeps_s(task)
+        deadline_s = self._verdict_s + postconfig_sleep_s(task)
         work = self.folder / uuid.uuid4().hex
         try:
             gold = self._furnish(work, task)
@@ -278,12 +284,6 @@ def _environment(root: Path) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-
-
-def _sleeps_s(task: Task) -> float:
-    steps = task_json(task)["evaluator"].get("postconfig") or []
-    sleeps = (step["parameters"].get("seconds", 0) for step in steps if step["type"] == "sleep")
-    return float(sum(sleeps))
 
 
 def _gold_names(task: Task) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ from envs_node.policy.tasks import (
 OSWORLD = Path(__file__).parents[1] / "golden" / "osworld"
 KNOWN = Vocabulary(
     metrics=frozenset({"exact_match", "compare_table", "compare_text_file", "compare_audios"})
-    | {"infeasible", "compare_images", "check_json"},
+    | {"infeasible", "compare_images", "check_json", "diff_text_file"},
     getters=frozenset(
         {"rule", "vm_file", "cloud_file", "vm_command_line", "rule_relativeTime"}
         | {"audio_in_slide"}
