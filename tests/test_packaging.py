@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -46,3 +49,20 @@ def test_decision_pages_are_numbered_and_complete():
     for page in pages:
         headings = re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
         assert headings == ["Context", "Choice", "Price"], page.name
+
+
+@pytest.mark.slow
+def test_a_wheel_holds_everything_that_is_tracked(tmp_path: Path):
+    subprocess.run(["git", "clone", "-q", ROOT, tmp_path / "clone"], check=True)
+    pip = [sys.executable, "-m", "pip", "wheel", "-qq", "--no-deps", "-w", tmp_path]
+
+    subprocess.run([*pip, tmp_path / "clone"], check=True)
+
+    (wheel,) = tmp_path.glob("*.whl")
+    parts = ["messages", "actors", "supervisor", "policy", "fit", "deploy"]
+    listed = subprocess.run(
+        ["git", "ls-files", *parts], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    tracked = {f"envs_node/{name}" for name in listed.stdout.splitlines()}
+    missing = tracked - {*zipfile.ZipFile(wheel).namelist()}
+    assert {name for name in missing if not name.endswith("README.md")} == set()
