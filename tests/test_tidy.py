@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 import subprocess
 import sys
@@ -374,17 +373,6 @@ def test_no_file_names_a_registry_or_a_machine_and_none_is_huge():
                     found.append(f"{name}:{number}: names {match[0]}")
 
     assert not found, "\n".join(found)
-
-
-def test_the_protocol_page_is_that_of_the_messages():
-    spec = importlib.util.spec_from_file_location("make_protocol", ROOT / "docs/make_protocol.py")
-    assert spec is not None
-    assert spec.loader is not None
-    maker = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(maker)
-
-    written = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
-    assert written == maker.protocol_text(), "run: python docs/make_protocol.py"
 
 
 def test_every_log_event_is_listed_and_every_listed_event_is_logged():
