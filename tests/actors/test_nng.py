@@ -1,0 +1,242 @@
+"""The nng transport over real sockets, between posts of one process and between processes."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import resource
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pynng
+import pytest
+import structlog
+import trio
+
+from envs_node.actors.loop import run_actor
+from envs_node.actors.mailbox import (
+    ActorCrashedError,
+    AskTimeoutError,
+    MailboxFullError,
+    Ref,
+)
+from envs_node.actors.nng import (
+    TELLS_MAX,
+    AddressError,
+    NngLinks,
+    PlainSocketError,
+    check_address,
+    open_links,
+    serve,
+)
+from envs_node.actors.post import Post
+from envs_node.messages.base import WIRE_BYTES_MAX, ActorName, DesktopId, RunId
+from envs_node.messages.codec import CodecError
+from envs_node.messages.desktop import FetchFrame, FrameFetched
+from envs_node.messages.search import Idle, Tick, WorkWanted
+from tests.actors.node_process import EchoActor
+
+ME = ActorName("test/me")
+ECHO = ActorName("echo")
+NODE = Path(__file__).with_name("node_process.py")
+DEADLINE_S = 30
+BIG_BYTES = 500_000
+
+
+@contextlib.contextmanager
+def node(url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A node process at this address, and its real address."""
+    command = [sys.executable, "-W", "error", str(NODE), url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+@contextlib.asynccontextmanager
+async def here(url: str = "tcp://127.0.0.1:0") -> AsyncIterator[tuple[str, EchoActor, NngLinks]]:
+    """An echo actor behind an address of this process, and links to dial it with."""
+    server, actor = Post(RunId("r")), EchoActor()
+    with trio.fail_after(DEADLINE_S):
+        async with open_links() as links, trio.open_nursery() as nursery:
+            await nursery.start(run_actor, actor, ECHO, server)
+            real_url = await nursery.start(serve, server.deliver, url)
+            yield real_url, actor, links
+            nursery.cancel_scope.cancel()
+
+
+def echo_ref(links: NngLinks, url: str) -> Ref:
+    post = Post(RunId("r"))
+    post.add_route(ECHO, links.to(url))
+    return post.ref(ECHO, sender=ME)
+
+
+def frame(size: int) -> FetchFrame:
+    return FetchFrame(desktop_id=DesktopId("d"), frame=str(size))
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "ipc"])
+async def test_two_processes_talk(tmp_path: Path, scheme: str) -> None:
+    url = "tcp://127.0.0.1:0" if scheme == "tcp" else f"ipc://{tmp_path}/node"
+    with node(url) as (_, real_url), trio.fail_after(DEADLINE_S):
+        async with open_links() as links:
+            ref = echo_ref(links, real_url)
+
+            small = await ref.ask(WorkWanted(worker=ME), timeout_s=10)
+            big = await ref.ask(frame(BIG_BYTES), timeout_s=10)
+
+    assert small == Idle(retry_ms=1)
+    assert big == FrameFetched(frame=str(BIG_BYTES), png=bytes(BIG_BYTES))
+
+
+async def test_what_is_told_arrives_in_order_and_before_what_is_asked_after_it() -> None:
+    async with here() as (url, _, links):
+        ref = echo_ref(links, url)
+        for _ in range(200):
+            ref.tell(Tick())
+
+        assert await ref.ask(WorkWanted(worker=ME), timeout_s=10) == Idle(retry_ms=201)
+
+
+async def test_a_name_that_the_other_node_does_not_have_fails_at_once() -> None:
+    async with here() as (url, _, links):
+        post = Post(RunId("r"), resolve=lambda name: links.to(url))
+
+        with pytest.raises(ActorCrashedError, match="nobody of that name"):
+            await post.ref(ActorName("nobody"), sender=ME).ask(Tick(), timeout_s=10)
+
+
+async def test_nobody_listening_is_a_timeout_and_is_reached_once_somebody_does(
+    tmp_path: Path,
+) -> None:
+    url = f"ipc://{tmp_path}/later"
+    with trio.fail_after(DEADLINE_S):
+        async with open_links() as links:
+            ref = echo_ref(links, url)
+            with pytest.raises(AskTimeoutError):
+                await ref.ask(WorkWanted(worker=ME), timeout_s=0.2)
+
+            async with here(url):
+                answer = await ref.ask(WorkWanted(worker=ME), timeout_s=10)
+
+    assert answer == Idle(retry_ms=1)
+
+
+async def test_a_killed_node_is_found_again_when_it_comes_back(tmp_path: Path) -> None:
+    url = f"ipc://{tmp_path}/node"
+    with trio.fail_after(DEADLINE_S):
+        async with open_links() as links:
+            ref = echo_ref(links, url)
+            for _ in range(2):
+                with node(url):
+                    answer = await ref.ask(WorkWanted(worker=ME), timeout_s=10)
+                    assert answer == Idle(retry_ms=1)
+
+
+async def test_a_message_too_large_is_refused_before_it_is_sent() -> None:
+    async with here() as (url, actor, links):
+        ref = echo_ref(links, url)
+        too_large = FetchFrame(desktop_id=DesktopId("d"), frame="1" * WIRE_BYTES_MAX)
+
+        with pytest.raises(CodecError, match="at most"):
+            await ref.ask(too_large, timeout_s=10)
+        with pytest.raises(CodecError, match="at most"):
+            ref.tell(too_large)
+
+        assert actor.count == 0
+        assert await ref.ask(WorkWanted(worker=ME), timeout_s=10) == Idle(retry_ms=1)
+
+
+async def test_an_answer_too_large_is_a_failure_with_a_reason() -> None:
+    async with here() as (url, _, links):
+        with pytest.raises(ActorCrashedError, match=r"FrameFetched is \d+ bytes; at most"):
+            await echo_ref(links, url).ask(frame(WIRE_BYTES_MAX), timeout_s=10)
+
+
+async def test_garbage_is_refused_logged_once_and_disturbs_nobody() -> None:
+    async with here() as (url, _, links):
+        with structlog.testing.capture_logs() as logs, pynng.Req0(dial=url) as stranger:
+            for _ in range(3):
+                await stranger.asend(b"\xffgarbage")
+                assert await stranger.arecv() == b""
+            answer = await echo_ref(links, url).ask(WorkWanted(worker=ME), timeout_s=10)
+
+    assert answer == Idle(retry_ms=1)
+    assert [log["event"] for log in logs] == ["message.refused"]
+
+
+async def test_a_stranger_who_sends_too_much_disturbs_nobody() -> None:
+    async with here() as (url, _, links):
+        with pynng.Req0(dial=url, reconnect_time_min=20, reconnect_time_max=20) as stranger:
+            await stranger.asend(bytes(WIRE_BYTES_MAX + 1))
+            ref = echo_ref(links, url)
+            answers = [await ref.ask(WorkWanted(worker=ME), timeout_s=10) for _ in range(50)]
+
+    assert answers == [Idle(retry_ms=count) for count in range(1, 51)]
+
+
+async def test_telling_a_node_that_does_not_listen_is_bounded(tmp_path: Path) -> None:
+    with trio.fail_after(DEADLINE_S):
+        async with open_links() as links:
+            ref = echo_ref(links, f"ipc://{tmp_path}/nobody")
+            for _ in range(TELLS_MAX):
+                ref.tell(Tick())
+
+            with pytest.raises(MailboxFullError):
+                ref.tell(Tick())
+
+
+async def _cancelled_sends(url: str, count: int) -> int:
+    """Cancel this many sends to an address where nobody listens. Returns the growth in bytes."""
+    ref_frame = FetchFrame(desktop_id=DesktopId("d"), frame="1" * BIG_BYTES)
+    async with open_links() as links:
+        ref = echo_ref(links, url)
+        before = _resident_bytes()
+        for _ in range(count):
+            with trio.move_on_after(0.001):
+                await ref.ask(ref_frame, timeout_s=60)
+        gc.collect()
+        return _resident_bytes() - before
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+async def test_cancelled_sends_leak_nothing(tmp_path: Path) -> None:
+    await _cancelled_sends(f"ipc://{tmp_path}/nobody", 10)
+
+    grown = await _cancelled_sends(f"ipc://{tmp_path}/nobody", 60)
+
+    assert grown < 60 * BIG_BYTES / 4
+
+
+@pytest.mark.slow
+async def test_two_thousand_cancelled_sends_leak_nothing(tmp_path: Path) -> None:
+    await _cancelled_sends(f"ipc://{tmp_path}/nobody", 50)
+
+    assert await _cancelled_sends(f"ipc://{tmp_path}/nobody", 2000) < 20_000_000
+
+
+async def test_an_address_in_use_is_named() -> None:
+    async with here() as (url, _, _links):
+        with pytest.raises(AddressError, match=url):
+            await serve(Post(RunId("r")).deliver, url)
+
+
+@pytest.mark.parametrize("url", ["tcp://0.0.0.0:0", "tcp://10.0.0.1:5", "tcp://head.lan:5"])
+def test_plain_sockets_beyond_this_machine_are_refused(url: str) -> None:
+    with pytest.raises(PlainSocketError, match="tunnel to it, or allow plain sockets"):
+        check_address(url)
+    check_address(url, allow_plain=True)
+
+
+@pytest.mark.parametrize("url", ["", "http://127.0.0.1:5", "tcp://127.0.0.1", "tcp://127.0.0.1:x"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(AddressError):
+        check_address(url)
