@@ -27,7 +27,9 @@ _METRICS = "desktop_env.evaluators.metrics"
 _GETTERS = "desktop_env.evaluators.getters"
 _OUTCOME_BYTES_MAX = 4 * 1024**2
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 1, 38, 36
+_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x20000000
 _CLONE_NEWNET = 0x40000000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x4000, 0x40000
 _LIMITS = (
     (resource.RLIMIT_CORE, 0),
     (resource.RLIMIT_FSIZE, 512 * 1024**2),
@@ -118,14 +120,22 @@ def _check(result: int, doing: str) -> None:
 
 
 def _enter_desktop(guest_pid: int) -> None:
-    """Move this process into the network namespace of the desktop."""
+    """Move into the desktop's network; the next child has its own processes, mounts and IPC."""
     descriptor = os.open(f"/proc/{guest_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     _check(_libc.setns(descriptor, _CLONE_NEWNET), "setns")
     os.close(descriptor)
+    _check(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID), "unshare")
+    _check(_libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None), "private mounts")
 
 
-def _drop_privileges(uid: int, zygote_pid: int, work: str) -> None:
-    """Become nobody in particular, for good, and die with the zygote."""
+def _mount_proc() -> None:
+    """Show this process only its own namespace's processes."""
+    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    _check(_libc.mount(b"proc", b"/proc", b"proc", flags, None), "mount /proc")
+
+
+def _drop_privileges(uid: int, work: str) -> None:
+    """Become nobody in particular, for good."""
     os.chdir(os.path.join(work, "home"))
     os.umask(0o077)
     os.environ.clear()
@@ -141,29 +151,55 @@ def _drop_privileges(uid: int, zygote_pid: int, work: str) -> None:
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+
+
+def _die_with_parent() -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "pdeathsig")
-    if os.getppid() != zygote_pid:
-        os._exit(1)
 
 
-def _child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any], zygote_pid: int) -> None:
-    """Judge in a forked process and write the outcome to a pipe. Never returns."""
+def _child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any]) -> None:
+    """Judge in namespaces of its own and write the outcome to a pipe. Never returns.
+
+    The first process, still root, enters the namespaces and waits; the second judges, as the
+    namespace's process 1, so that nothing it starts outlives it.
+    """
     try:
+        _die_with_parent()
         os.setsid()
         _close_all_but(answer_fd)
+        entered = _Caught()
+        with entered:
+            _enter_desktop(order["guest_pid"])
+            judging = os.fork()
+            if judging == 0:
+                _judging_child(order, answer_fd, setup)
+            os.waitpid(judging, 0)
+        if entered.error is not None:
+            _write(answer_fd, {"alive_before": False, "error": entered.error})
+    finally:
+        os._exit(0)
+
+
+def _judging_child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any]) -> None:
+    try:
         caught = _Caught()
         outcome: dict[str, Any] = {}
         with caught:
-            _enter_desktop(order["guest_pid"])
-            _drop_privileges(setup["uid"], zygote_pid, order["work"])
+            _mount_proc()
+            _drop_privileges(setup["uid"], order["work"])
+            _die_with_parent()
             outcome = setup["judge"](order)
         if caught.error is not None:
             outcome = {"alive_before": False, "error": caught.error}
-        data = json.dumps(outcome).encode() + b"\n"
-        while data:
-            data = data[os.write(answer_fd, data) :]
+        _write(answer_fd, outcome)
     finally:
         os._exit(0)
+
+
+def _write(answer_fd: int, outcome: dict[str, Any]) -> None:
+    data = json.dumps(outcome).encode() + b"\n"
+    while data:
+        data = data[os.write(answer_fd, data) :]
 
 
 def _close_all_but(answer_fd: int) -> None:
@@ -205,10 +241,9 @@ def _serve(order: dict[str, Any], setup: dict[str, Any]) -> dict[str, Any]:
     except (ImportError, AttributeError) as error:
         return {"load_error": str(error)[:300]}
     read_fd, write_fd = os.pipe()
-    zygote_pid = os.getpid()
     if os.fork() == 0:
         os.close(read_fd)
-        _child(order, write_fd, setup, zygote_pid)
+        _child(order, write_fd, setup)
     os.close(write_fd)
     deadline = time.monotonic() + order["deadline_s"]
     data = b""

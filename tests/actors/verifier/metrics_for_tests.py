@@ -63,6 +63,8 @@ def who(result: Any) -> float:
     """Succeed if this process cannot do what the owner can."""
     assert os.getuid() != 0, "runs as root"
     assert "NoNewPrivs:\t1" in Path("/proc/self/status").read_text(), "may gain privileges"
+    others = [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+    assert others == [], f"sees processes {others}"
     assert Path.cwd() == Path(os.environ["HOME"]), "does not stand in its own home"
     assert not os.access("/etc/shadow", os.R_OK), "reads the host's secrets"
     left = [fd for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")]
