@@ -26,7 +26,7 @@ from envs_node.actors.ledger.tables import META, SCHEMA, TABLES
 
 BUSY_TIMEOUT_S = 30.0
 _ROOM_BYTES = 1024 * 1024
-"""An I/O error with less than this free is a full disk: SQLite reports some of them so."""
+"""Less than this free makes a vague error a full disk: SQLite reports some of them so."""
 
 
 def open_engine(path: Path, *, is_read_only: bool) -> sa.Engine:
@@ -135,7 +135,8 @@ def _translate(path: Path, error: sqlite3.Error) -> LedgerError:
     code = _code(error)
     if code == sqlite3.SQLITE_FULL:
         return LedgerFullError(path.parent, _free_bytes(path))
-    if code == sqlite3.SQLITE_IOERR and _free_bytes(path) < _ROOM_BYTES:
+    is_vague = code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+    if is_vague and _free_bytes(path) < _ROOM_BYTES:
         return LedgerFullError(path.parent, _free_bytes(path))
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN):
         return LedgerReadOnlyError(path)
