@@ -25,11 +25,14 @@ PROGRAMS: Mapping[str, str] = {
     "thunar": "thunar",
     "xterm": "xterm",
     "gedit": "gedit",
-    "soffice": "libreoffice-calc libreoffice-writer libreoffice-impress",
+    "soffice": "libreoffice-common",
+    "/usr/share/applications/libreoffice-calc.desktop": "libreoffice-calc",
+    "/usr/share/applications/libreoffice-writer.desktop": "libreoffice-writer",
+    "/usr/share/applications/libreoffice-impress.desktop": "libreoffice-impress",
     "unshare": "util-linux",
     "mount": "mount",
 }
-"""Each program that desktops start, and the apt packages that bring it."""
+"""Each program or file that desktops use, and the apt package that brings it."""
 _CAP_SYS_ADMIN = 21
 _PROBE_TIMEOUT_S = 60.0
 _OVERLAY_PROBE = """
@@ -221,8 +224,8 @@ def _probe(name: str, command: list[str], detail: str, mend: str) -> Check:
 
 
 def _program(name: str, package: str) -> Check:
-    path = shutil.which(name)
-    label = Path(name).name
+    path = name if name.startswith("/") and Path(name).exists() else shutil.which(name)
+    label = Path(name).name.removesuffix(".desktop")
     if path is None:
         return Check(name=label, ok=False, detail="not found", mend=f"{_APT}{package}")
     return Check(name=label, ok=True, detail=path)
