@@ -7,6 +7,7 @@ asked for: a spreadsheet has a billion of them and would not answer.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +19,13 @@ from envs_node.actors.desktop.errors import DesktopLostError
 
 ANSWER_TIMEOUT_S = 5.0
 SHEET_ROWS, SHEET_COLUMNS = 12, 6
+_BARE_CELLS_MAX = 200
+_TABLES_MAX = 3
+_CHILDREN_MAX = 500
+_DEPTH_MAX = 24
 _POLL_S = 0.005
 _PREFIX = "org.a11y.atspi."
+_PROPERTIES = "org.freedesktop.DBus.Properties"
 _NULL = "/org/a11y/atspi/null"
 
 # The order of AtspiRole and AtspiStateType in at-spi2-core's atspi-constants.h.
@@ -54,6 +60,8 @@ _TEXT_ROLES = frozenset(
      "table cell"}
 )  # fmt: skip
 
+Item = tuple[Any, ...]
+"""An object of `Cache.GetItems`: (bus, path), application, parent, index, children, …"""
 Call = tuple[str, str, str, str, str | None, tuple[Any, ...]]
 
 
@@ -94,50 +102,89 @@ class AccessibilityBus:
         desktop = (f"{_PREFIX}Registry", "/org/a11y/atspi/accessible/root")
         answer = self._ask([(*desktop, f"{_PREFIX}Accessible", "GetChildren", None, ())])[0]
         applications = [(str(bus), str(path)) for bus, path in (answer or ([],))[0]]
-        caches = self._ask([
-            (bus, "/org/a11y/atspi/cache", f"{_PREFIX}Cache", "GetItems", None, ())
-            for bus, _ in applications
-        ])  # fmt: skip
-        nodes = [_node(item) for cache in caches if cache for item in cache[0]]
-        nodes = [node for node in nodes if "showing" in node.states]
+        items = self._read_caches(applications)
+        nodes = [node for node in map(_node, items) if "showing" in node.states]
+        nodes += self._read_missing(items)
         nodes += self._read_cells(nodes)
         self._fill(nodes)
+        self._name_rows(nodes)
         return nodes
 
     def close(self) -> None:
         """Hang up."""
         self._connection.close()
 
+    def _read_caches(self, applications: list[tuple[str, str]]) -> list[Item]:
+        caches = self._ask([
+            (bus, "/org/a11y/atspi/cache", f"{_PREFIX}Cache", "GetItems", None, ())
+            for bus, _ in applications
+        ])  # fmt: skip
+        return [item for cache in caches if cache for item in cache[0]]
+
+    def _read_missing(self, items: list[Item]) -> list[Node]:
+        """What shows and is in no cache, because it came up while its application started."""
+        known = {(item[0][0], item[0][1]) for item in items}
+        cached = Counter((item[0][0], item[2][1]) for item in items)
+        front = [
+            node for node, count in ((_node(item), _child_count(item)) for item in items)
+            if cached[node.bus, node.path] < count <= _CHILDREN_MAX and _is_open(node)
+        ]  # fmt: skip
+        found: list[Node] = []
+        for _ in range(_DEPTH_MAX):
+            families = self._ask([
+                (node.bus, node.path, f"{_PREFIX}Accessible", "GetChildren", None, ())
+                for node in front
+            ])  # fmt: skip
+            places = [
+                (str(child[0]), str(child[1]), parent.path)
+                for parent, family in zip(front, families, strict=True) if family
+                for child in family[0] if tuple(child) not in known and child[1] != _NULL
+            ]  # fmt: skip
+            if not places:
+                break
+            known.update((bus, path) for bus, path, _ in places)
+            born = [node for node in self._describe(places) if "showing" in node.states]
+            found += born
+            front = [node for node in born if _is_open(node)]
+        return found
+
+    def _describe(self, places: Sequence[tuple[str, str, str]]) -> list[Node]:
+        """Nodes of objects of which only bus, path and parent are known."""
+        answers = iter(self._ask([
+            call for bus, path, _ in places for call in (
+                (bus, path, f"{_PREFIX}Accessible", "GetState", None, ()),
+                (bus, path, f"{_PREFIX}Accessible", "GetRole", None, ()),
+                (bus, path, f"{_PREFIX}Accessible", "GetInterfaces", None, ()),
+                (bus, path, _PROPERTIES, "Get", "ss", (f"{_PREFIX}Accessible", "Name")),
+                (bus, path, _PROPERTIES, "Get", "ss", (f"{_PREFIX}Accessible", "Description")),
+            )
+        ]))  # fmt: skip
+        nodes = []
+        for (bus, path, parent), *said in zip(places, *[answers] * 5, strict=True):
+            if all(said):
+                bits, role, interfaces, name, description = (answer[0] for answer in said)
+                item = ((bus, path), None, (bus, parent), 0, 0, interfaces)
+                nodes.append(_node((*item, name[1], role, description[1], bits)))
+        return nodes
+
     def _read_cells(self, nodes: list[Node]) -> list[Node]:
         """The first cells of a spreadsheet, which its cache leaves out."""
         sheets = [
             node for node in nodes
             if "Table" in node.interfaces and "manages descendants" in node.states
-        ][:1]  # fmt: skip
+        ][:_TABLES_MAX]  # fmt: skip
         places = self._ask([
             (sheet.bus, sheet.path, f"{_PREFIX}Table", "GetAccessibleAt", "ii", (row, column))
             for sheet in sheets for row in range(SHEET_ROWS) for column in range(SHEET_COLUMNS)
         ])  # fmt: skip
-        cells = [place[0] for place in places if place and place[0][1] != _NULL]
-        answers = self._ask([
-            call for bus, path in cells for call in (
-                (bus, path, "org.freedesktop.DBus.Properties", "Get", "ss",
-                 (f"{_PREFIX}Accessible", "Name")),
-                (bus, path, f"{_PREFIX}Accessible", "GetState", None, ()),
-            )
-        ])  # fmt: skip
-        found = []
-        for number, (bus, path) in enumerate(cells):
-            name, bits = answers[2 * number], answers[2 * number + 1]
-            if name and bits:
-                found.append(
-                    Node(
-                        bus=bus, path=path, parent=sheets[0].path, role="table cell",
-                        name=str(name[0][1]), description="", states=_states(bits[0]),
-                        interfaces=frozenset({"Component", "Text"}),
-                    )
-                )  # fmt: skip
-        return found
+        size = SHEET_ROWS * SHEET_COLUMNS
+        cells = {
+            (str(place[0][0]), str(place[0][1])): sheets[number // size].path
+            for number, place in enumerate(places) if place and place[0][1] != _NULL
+        }  # fmt: skip
+        known = {(node.bus, node.path) for node in nodes}
+        places = [(*cell, table) for cell, table in cells.items() if cell not in known]
+        return self._describe(places)
 
     def _fill(self, nodes: list[Node]) -> None:
         placed = [node for node in nodes if "Component" in node.interfaces]
@@ -151,6 +198,27 @@ class AccessibilityBus:
             node.extent = tuple(answer[0]) if answer else None
         for node, answer in zip(written, answers[len(placed) :], strict=True):
             node.text = str(answer[0]) if answer else ""
+
+    def _name_rows(self, nodes: list[Node]) -> None:
+        """Name the cells of a list that hold an icon and a text: only their children tell."""
+        bare = [n for n in nodes if n.role == "table cell" and not n.name and not n.text]
+        answers = self._ask([
+            (node.bus, node.path, f"{_PREFIX}Accessible", "GetChildren", None, ())
+            for node in bare[:_BARE_CELLS_MAX]
+        ])  # fmt: skip
+        parts = [
+            (node, bus, path)
+            for node, answer in zip(bare, answers, strict=False)
+            for bus, path in (answer or ([],))[0]
+        ]
+        names = self._ask([
+            (bus, path, _PROPERTIES, "Get", "ss",
+             (f"{_PREFIX}Accessible", "Name"))
+            for _, bus, path in parts
+        ])  # fmt: skip
+        for (node, _, _), name in zip(parts, names, strict=True):
+            if name:
+                node.name = f"{node.name} {name[0][1]}".strip()
 
     def _ask(self, calls: Sequence[Call]) -> list[Any]:
         """Send all calls, then collect the answers; None where there was an error or none."""
@@ -205,14 +273,28 @@ def _states(words: Sequence[int]) -> frozenset[str]:
     return frozenset(name for number, name in enumerate(_STATES) if bits >> number & 1)
 
 
-def _node(item: tuple[Any, ...]) -> Node:
+def _role(number: int) -> str:
+    return _ROLES[number] if number < len(_ROLES) else f"role {number}"
+
+
+def _child_count(item: Item) -> int:
+    return item[4] if isinstance(item[4], int) else len(item[3])
+
+
+def _is_open(node: Node) -> bool:
+    """Whether children of this are worth asking for: they may show, and can be counted."""
+    is_closed = node.role == "menu" and "selected" not in node.states
+    return "showing" in node.states and "manages descendants" not in node.states and not is_closed
+
+
+def _node(item: Item) -> Node:
     interfaces = item[5] if isinstance(item[5], list) else item[4]
     name, role, description, words = item[-4:]
     return Node(
         bus=str(item[0][0]),
         path=str(item[0][1]),
         parent=str(item[2][1]),
-        role=_ROLES[role] if role < len(_ROLES) else f"role {role}",
+        role=_role(role),
         name=str(name),
         description=str(description),
         states=_states(words),

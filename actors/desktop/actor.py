@@ -26,8 +26,23 @@ from envs_node.actors.desktop.errors import (
 from envs_node.messages.actions import Action
 from envs_node.messages.base import DesktopId
 from envs_node.messages.desktop import (
-    Act, Acted, ActFailed, Close, Closed, Configure, Configured, ConfigureFailed, FetchFrame,
-    FrameFetched, FrameUnknown, Observation, Observe, Observed, Reset, ResetDone, ResetFailed,
+    Act,
+    Acted,
+    ActFailed,
+    Close,
+    Closed,
+    Configure,
+    Configured,
+    ConfigureFailed,
+    FetchFrame,
+    FrameFetched,
+    FrameUnknown,
+    Observation,
+    Observe,
+    Observed,
+    Reset,
+    ResetDone,
+    ResetFailed,
 )  # fmt: skip
 from envs_node.messages.tasks import Task
 

@@ -22,6 +22,11 @@ _KEPT = (
        "table cell", "icon", "label", "list item", "tree item", "slider", "paragraph", "heading",
        "terminal", "table column header"}
 )  # fmt: skip
+# Without a name nobody can ask for one of these: arrows of combo boxes, tabs of a sidebar.
+_NAMED = frozenset(
+    {"push button", "toggle button", "check box", "radio button", "link", "menu", "page tab",
+     "list item", "tree item", "table column header", "slider"} | _MENUS
+)  # fmt: skip
 _TOLD_STATES = ("focused", "checked", "selected", "pressed", "editable", "expanded", "modal")
 
 
@@ -95,7 +100,9 @@ def _element(node: Node, offset: int, width: int, height: int) -> Element | None
     x, y, wide, high = node.extent
     if node.role not in _MENUS and node.role not in _TITLES and node.role != "menu":
         y += offset
-    if wide <= 1 or high <= 1 or not (0 <= x < width and 0 <= y < height):
+    wide, high = min(x + wide, width) - max(x, 0), min(y + high, height) - max(y, 0)
+    x, y = max(x, 0), max(y, 0)
+    if wide <= 1 or high <= 1:
         return None
     is_sensitive = "sensitive" in node.states or "enabled" in node.states
     name = " ".join(node.name.split())
@@ -107,15 +114,19 @@ def _element(node: Node, offset: int, width: int, height: int) -> Element | None
             return None
         case "text" if "editable" not in node.states and not value:
             return None
+        case "menu" if "opaque" in node.states:
+            return None  # LibreOffice's own menu bar, which is not the one on the screen
         case "label" | "paragraph" | "heading" | "table cell" | "frame":
             pass
         case role if role not in _TITLES and not is_sensitive:
             return None
     if not name and node.role not in _FIELDS:
         name = " ".join(node.description.split()[:4])
+    if not name and not value and node.role in _NAMED:
+        return None
     return Element(
         role=node.role, name=name, value=value, x=x, y=y,
-        width=min(wide, width - x), height=min(high, height - y),
+        width=wide, height=high,
         states=tuple(state for state in _TOLD_STATES if state in node.states),
     )  # fmt: skip
 

@@ -24,7 +24,7 @@ ENVIRONMENT = {
     "DBUS_SESSION_BUS_ADDRESS": f"unix:path={_BUS}", "GDK_BACKEND": "x11",
     "GTK_MODULES": "gail:atk-bridge", "GTK_A11Y": "atspi", "NO_AT_BRIDGE": "0",
     "QT_LINUX_ACCESSIBILITY_ALWAYS_ON": "1", "SAL_USE_VCLPLUGIN": "gtk3",
-    "LIBGL_ALWAYS_SOFTWARE": "1",
+    "LIBGL_ALWAYS_SOFTWARE": "1", "GSETTINGS_BACKEND": "keyfile",
 }  # fmt: skip
 
 

@@ -20,6 +20,8 @@ class Stillness(msgspec.Struct, frozen=True, kw_only=True):
 
     settled: bool
     settle_ms: int
+    frame: str
+    """Digest of the last picture seen."""
 
 
 def quiet_window_ms(app_classes: Iterable[str]) -> int:
@@ -40,6 +42,6 @@ def wait_still(digest: Callable[[], str], quiet_ms: int, cap_ms: int = CAP_MS) -
             last, changed = current, now
         waited_ms = round((now - start) * 1000)
         if (now - changed) * 1000 >= quiet_ms:
-            return Stillness(settled=True, settle_ms=waited_ms)
+            return Stillness(settled=True, settle_ms=waited_ms, frame=last)
         if waited_ms >= cap_ms:
-            return Stillness(settled=False, settle_ms=waited_ms)
+            return Stillness(settled=False, settle_ms=waited_ms, frame=last)

@@ -19,7 +19,7 @@ SETUP_TYPES = frozenset(
 WINDOW_TIMEOUT_S = 40.0
 SLEEP_S_MAX = 60.0
 _POLL_S = 0.01
-_STILL_TIMES = 3
+_STILLS_MAX = 12
 _WANTED = {
     "upload_file": "files", "launch": "command", "open": "path", "execute": "command",
     "command": "command", "sleep": "seconds", "activate_window": "window_name",
@@ -133,8 +133,19 @@ class Setup:
             if time.monotonic() > deadline:
                 raise SetupFailedError(number, kind, f"no new window within {WINDOW_TIMEOUT_S:g} s")
             time.sleep(_POLL_S)
-        for _ in range(_STILL_TIMES):
-            self._desktop.wait_still()
+        self._wait_picture()
+
+    def _wait_picture(self) -> None:
+        """Wait until the picture is the same after two waits for stillness in a row.
+
+        A start pauses longer than an action does: between an empty window and its content, say.
+        """
+        last = ""
+        for _ in range(_STILLS_MAX):
+            stillness = self._desktop.wait_still()
+            if stillness.settled and stillness.frame == last:
+                return
+            last = stillness.frame
 
     def _substitute(self, value: Any) -> Any:
         """Replace OSWorld's placeholders in every string."""
