@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from envs_node.actors.mailbox import Deliver
+from envs_node.actors.transport import Deliver
 from envs_node.messages import codec
 from envs_node.messages.base import Envelope, Message
 

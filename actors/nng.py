@@ -13,18 +13,19 @@ import pynng
 import structlog
 import trio
 
-from envs_node.actors.mailbox import ActorCrashedError, Deliver, MailboxFullError
+from envs_node.actors.mailbox import ActorCrashedError, MailboxFullError
 from envs_node.actors.memory import Slot
+from envs_node.actors.transport import Deliver
 from envs_node.messages import codec
 from envs_node.messages.base import WIRE_BYTES_MAX, Envelope, EnvsError, Message
 from envs_node.messages.lifecycle import ActorFailed
 
-CALLS_MAX = 128
+_CALLS_MAX = 128
 """Requests under way at once, of a client and of a server; the rest wait their turn."""
 TELLS_MAX = 256
-TELL_S = 10.0
+_TELL_S = 10.0
 """How long a told message is tried; after that the receiver's node is taken for dead."""
-ANSWER_S = 900.0
+_ANSWER_S = 900.0
 """How long a server's context is kept for an answer that does not come."""
 _RESEND_MS = 24 * 3600 * 1000
 """nng would send a slow request again; ours are repeated by id, by those who ask."""
@@ -99,7 +100,7 @@ class NngClient:
             reconnect_time_max=2000,
         )
         self._free: list[pynng.Context] = []
-        self._calls = trio.Semaphore(CALLS_MAX)
+        self._calls = trio.Semaphore(_CALLS_MAX)
         self._told: deque[tuple[bytes, trio.Event]] = deque()
         self._news = trio.Event()
         self._lost = 0
@@ -142,7 +143,7 @@ class NngClient:
             while self._told:
                 data, is_sent = self._told[0]
                 try:
-                    with trio.move_on_after(TELL_S) as scope:
+                    with trio.move_on_after(_TELL_S) as scope:
                         await self._call(data)
                     self._lost += scope.cancelled_caught
                 finally:
@@ -222,7 +223,7 @@ async def serve(
     deliver: Deliver,
     url: str,
     *,
-    calls_max: int = CALLS_MAX,
+    calls_max: int = _CALLS_MAX,
     allow_plain: bool = False,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
@@ -276,7 +277,7 @@ class _Server:
                 data: bytes = await context.arecv()
                 slot = Slot()
                 self._take(data, slot)
-                with trio.move_on_after(ANSWER_S):
+                with trio.move_on_after(_ANSWER_S):
                     await slot.get()
                 await _send(context, _encode_answer(slot.answer))
 

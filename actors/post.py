@@ -17,11 +17,10 @@ from envs_node.actors.mailbox import (
     Mailbox,
     MailboxFullError,
     Ref,
-    Reply,
-    Transport,
 )
 from envs_node.actors.memory import MemoryLink
 from envs_node.actors.recorder import TIMEOUT, Recorder
+from envs_node.actors.transport import Reply, Transport
 from envs_node.messages.base import ActorName, Envelope, Message, MessageId, RunId
 from envs_node.messages.lifecycle import ActorFailed
 
