@@ -32,8 +32,8 @@ MAY_NOT_IMPORT = {
     "actors": set(),
     "deploy": set(),
 }
-MODELS_MAY = {"torch", "transformers", "httpx", "time"}
-"""What `policy/models/` alone may import: the backends."""
+MODELS_MAY = {"torch", "transformers", "httpx", "time", "logging"}
+"""What `policy/models/` alone may import: the backends, and what keeps them quiet."""
 WORLDS = {
     "Xlib": "desktop",
     "jeepney": "desktop",
