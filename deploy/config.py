@@ -30,9 +30,9 @@ class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The policy of a node."""
 
-    policy: Path = BASE_POLICY
+    folder: Path = BASE_POLICY
     """Folder of the policy; the built-in one unless given."""
-    policy_threads: int = 1
+    threads: int = 1
     """CPU threads of one proposal."""
 
 
@@ -88,7 +88,7 @@ def check_config(config: Config) -> None:
         ("desktop.count", config.desktop.count, 1, 512),
         ("desktop.width", config.desktop.width, 320, 7680),
         ("desktop.height", config.desktop.height, 240, 4320),
-        ("policy.policy_threads", config.policy.policy_threads, 1, 256),
+        ("policy.threads", config.policy.threads, 1, 256),
         ("search.samples", search.samples, 1, 256),
         ("search.temperature", search.temperature, 0.01, 10),
         ("search.support_min", search.support_min, 1, search.samples),

@@ -19,9 +19,8 @@ from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Mailbox
 from envs_node.actors.post import Post
 from envs_node.actors.recorder import Recorder
 from envs_node.actors.scheduler.actor import SchedulerActor
-from envs_node.actors.search.actor import SearchActor
 from envs_node.deploy.config import Config
-from envs_node.deploy.journals import is_journalled, rebuild_search, thin
+from envs_node.deploy.journals import RebuiltSearch, entries_of, is_journalled, thin
 from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.slots import tell_crash
 from envs_node.messages.base import ActorName, EnvsError, TaskId
@@ -150,8 +149,8 @@ class HeadRuns:
 
         async def start(*, task_status: trio.TaskStatus[None]) -> None:
             ledger = self._post.ref(ActorName("ledger"), sender=name)
-            actor = SearchActor(make_search(task, settings), ledger)
-            await rebuild_search(actor, name, folder.journal, ledger)
+            past = list(entries_of(name, folder.journal))
+            actor = RebuiltSearch(make_search(task, settings), ledger, past)
             await run_actor(actor, name, self._post, task_status=task_status)
 
         return ChildSpec(name=name, start=start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -12,10 +12,11 @@ from envs_node.actors.mailbox import Ref
 from envs_node.actors.search.actor import SearchActor, SearchHeard
 from envs_node.messages.base import ActorName, Envelope, Message
 from envs_node.messages.desktop import Configure
-from envs_node.messages.journal import Entry, JournalError, read_journal
+from envs_node.messages.journal import Entry, read_journal
 from envs_node.messages.propose import Propose
 from envs_node.messages.tasks import Task
 from envs_node.messages.verify import Verify
+from envs_node.policy.task_search import TaskSearch
 
 _JOURNALLED = ("search/", "replay/")
 
@@ -47,27 +48,27 @@ def entries_of(actor: ActorName, journal: Path, *, strict: bool = True) -> Itera
             yield entry
 
 
-async def rebuild_search(actor: SearchActor, name: ActorName, journal: Path, live: Ref) -> None:
-    """Bring a fresh search to where the journal ends, exactly.
+class RebuiltSearch(SearchActor):
+    """A search that starts where its journal ends, exactly.
 
-    What it asks on the way is answered from the journal; where that ends, by `live`.
-
-    Raises:
-        JournalError: the journal is damaged.
+    What it asks on the way is answered from the journal; where that ends, by the live ledger.
     """
-    entries = list(entries_of(name, journal))
-    answers = [e.envelope.message for e in entries if e.kind == "received" and e.envelope]
-    recorded = _RecordedAnswers(iter(answers), live)
-    actor.use_ledger(recorded)
-    for entry in entries:
-        if entry.kind == "heard":
-            if entry.envelope is None:
-                raise JournalError(f"{name} heard nothing: the journal {journal} is damaged")
-            message = entry.envelope.message
-            actor.envelope = cast(Envelope[Message], entry.envelope)
-            assert isinstance(message, SearchHeard), f"{name} hears no {type(message).__name__}"
-            await actor.hear(message)
-    actor.use_ledger(live)
+
+    def __init__(self, search: TaskSearch, ledger: Ref, past: Sequence[Entry]) -> None:
+        super().__init__(search, ledger)
+        self._live = ledger
+        self._past = past
+
+    async def start(self) -> None:
+        """Hear again all that was heard."""
+        answers = [e.envelope.message for e in self._past if e.kind == "received" and e.envelope]
+        self._ledger = _RecordedAnswers(iter(answers), self._live)
+        for entry in self._past:
+            if entry.kind == "heard" and entry.envelope is not None:
+                self.envelope = cast(Envelope[Message], entry.envelope)
+                await self.hear(cast(SearchHeard, entry.envelope.message))
+        self._ledger = self._live
+        self._past = ()
 
 
 class _RecordedAnswers:

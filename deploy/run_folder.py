@@ -68,7 +68,7 @@ class RunFolder:
             RunFolderError: there is something at that path.
         """
         folder = cls(path)
-        if path.exists() and any(path.iterdir() if path.is_dir() else [path]):
+        if path.exists() and (not path.is_dir() or any(p.name != "logs" for p in path.iterdir())):
             raise RunFolderError(
                 f"{path} exists; choose another with --run, or go on with it by --resume"
             )

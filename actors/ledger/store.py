@@ -127,6 +127,13 @@ class LedgerStore:
             row = connection.execute(query).one_or_none()
         return None if row is None else self.blobs.read(row.sha256, row.kind)
 
+    def blob_path(self, name: str) -> Path | None:
+        """The file of the bytes kept under a name; None when there are none."""
+        query = sa.select(BLOBS.c.sha256, BLOBS.c.kind).where(BLOBS.c.name == name)
+        with self._lock, translated(self.path), self._engine.begin() as connection:
+            row = connection.execute(query).one_or_none()
+        return None if row is None else self.blobs.path(row.sha256, row.kind)
+
     def keep_outcome(self, outcome: TaskOutcome) -> None:
         """Keep a task's tally in place of the last one."""
         self._check_writable()

@@ -78,11 +78,11 @@ class SchedulerActor(Actor[SchedulerHeard]):
     async def _progress(self) -> Progress:
         now_ns = self.envelope.time_ns
         tasks: list[TaskProgress] = []
+        is_over = True
         for ref in self._searches.values():
             answer = await ref.ask(ProgressWanted(), timeout_s=_SEARCH_S)
             if isinstance(answer, Progress):
                 tasks.extend(answer.tasks)
+                is_over = is_over and answer.is_over
         alive = sum(1 for heard_ns in self._workers.values() if now_ns - heard_ns < _WORKER_NS)
-        return Progress(
-            tasks=tuple(tasks), is_over=len(self._over) == len(self._tasks), desktops=alive
-        )
+        return Progress(tasks=tuple(tasks), is_over=is_over, desktops=alive)

@@ -63,10 +63,6 @@ class SearchActor(Actor[SearchHeard]):
                 return None
         assert_never(message)
 
-    def use_ledger(self, ledger: Ref) -> None:
-        """Speak to this ledger from now on: a recorded one while being rebuilt, then the live."""
-        self._ledger = ledger
-
     def statistics(self) -> dict[str, int | float]:
         """The counters of the search."""
         progress = self._search.progress()

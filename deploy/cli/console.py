@@ -1,0 +1,101 @@
+"""The only place that prints: results, errors, progress, and Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import msgspec
+import trio
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from envs_node.deploy.conduct import Watch
+from envs_node.messages import search
+
+ResultT = TypeVar("ResultT")
+_STORY = Console(stderr=True)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The user pressed Ctrl-C, everything was stopped, and this is how to go on."""
+
+
+def show(result: Any, text: str, *, as_json: bool) -> None:
+    """Print a result on standard output."""
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(result, enc_hook=str), indent=2).decode())
+    else:
+        print(text)
+
+
+def show_rich(renderable: Any) -> None:
+    """Print a table or the like on standard output."""
+    Console(highlight=False).print(renderable)
+
+
+def complain(line: str) -> None:
+    """Print an error on standard error, in one line."""
+    print(f"envs-node: {' '.join(line.split())}", file=sys.stderr)
+
+
+def tell(line: str) -> None:
+    """Print a line of the story on standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def run_until_interrupted(main: Callable[[], Awaitable[ResultT]], hint: str) -> ResultT:
+    """Run under trio. Ctrl-C and SIGTERM cancel it, wait for the clean-up, and raise.
+
+    Raises:
+        Interrupted: saying `hint`.
+    """
+
+    async def guarded() -> ResultT | None:
+        result: ResultT | None = None
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async with trio.open_nursery() as nursery:
+
+                async def wait_signal() -> None:
+                    async for _ in signals:
+                        tell("stopping: desktops and policies are being closed")
+                        nursery.cancel_scope.cancel()
+
+                nursery.start_soon(wait_signal)
+                result = await main()
+                nursery.cancel_scope.cancel()
+        return result
+
+    outcome = trio.run(guarded)
+    if outcome is None:
+        raise Interrupted(f"stopped by a signal; {hint}")
+    return outcome
+
+
+@contextmanager
+def watching(title: str, leaves_max: int) -> Iterator[Watch]:
+    """Show how far a run is, as a bar on standard error, while the block runs."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.completed}/{task.total} tasks  {task.fields[story]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=_STORY, transient=False) as bars:
+        bar = bars.add_task(title, total=None, story="starting")
+
+        def watch(progress: search.Progress) -> None:
+            tasks = progress.tasks
+            done = sum(1 for task in tasks if task.state not in ("waiting", "running"))
+            leaves = sum(task.leaves for task in tasks)
+            story = (
+                f"{leaves} leaves of at most {leaves_max * len(tasks)}, "
+                f"{sum(task.distinct for task in tasks)} distinct successes, "
+                f"{progress.desktops} desktops"
+            )
+            bars.update(bar, total=len(tasks), completed=done, story=story)
+
+        yield watch

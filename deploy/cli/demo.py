@@ -1,0 +1,113 @@
+"""`envs-node demo`: the main job, end to end, on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import tyro
+
+from envs_node import __version__
+from envs_node.deploy.cli.console import show, tell, watching
+from envs_node.deploy.cli.evaluate import evaluate
+from envs_node.deploy.cli.fit import fit_run
+from envs_node.deploy.cli.report import as_text
+from envs_node.deploy.cli.search import search_here
+from envs_node.deploy.cli.verb import Verb, run_path
+from envs_node.deploy.config import (
+    Config,
+    DesktopSettings,
+    PolicySettings,
+    check_config,
+)
+from envs_node.deploy.run_folder import RunFolder, write_json
+from envs_node.deploy.summary import EvalSummary, Summary, summarise_search
+from envs_node.deploy.tasks.bundle import bundled_tasks
+from envs_node.messages.fit import FitSettings
+from envs_node.messages.lifecycle import SearchSettings
+
+_ROLLOUTS = 4
+
+
+class Demo(Verb, frozen=True, kw_only=True):
+    """Search the bundled tasks, fit the policy on what was found, and measure what it learned."""
+
+    run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
+    """The run's folder; `runs/demo-<time>` unless given."""
+    instances: int = 2
+    """Instances of each train template."""
+    held_out: int = 1
+    """Instances of each template, held-out ones included, that the policy is measured on."""
+    json: bool = False
+    """Print the summary as JSON."""
+    config: Path | None = None
+    """A TOML file with defaults."""
+    desktop: DesktopSettings = DesktopSettings()
+    policy: PolicySettings = PolicySettings()
+    search: SearchSettings = SearchSettings()
+    fit: FitSettings = FitSettings()
+
+    @classmethod
+    def configured(cls, config: Config) -> Demo:
+        """With the defaults of a configuration."""
+        return cls(
+            desktop=config.desktop, policy=config.policy, search=config.search, fit=config.fit
+        )
+
+    def run(self) -> int:
+        """Search, fit, measure before and after, and print the summary."""
+        config = Config(desktop=self.desktop, policy=self.policy, search=self.search, fit=self.fit)
+        check_config(config)
+        folder = RunFolder(run_path(self.run_folder, "demo"))
+        wall_s: dict[str, float] = {}
+        tell(f"demo: the run is kept in {folder.path}")
+        with _timed(wall_s, "search"), watching("search", self.search.leaves_task_max) as watch:
+            progress = search_here(
+                folder,
+                config,
+                request_tasks=bundled_tasks("train", self.instances),
+                watch=watch,
+                hint=f"go on with `envs-node search --resume {folder.path}`",
+            )
+        fitted = folder.path / "policy"
+        with _timed(wall_s, "fit"):
+            report = fit_run(folder.ledger, self.policy.folder, fitted, self.fit)
+        with _timed(wall_s, "eval before"):
+            before = self._measure(folder, config, self.policy.folder, "eval-before")
+        with _timed(wall_s, "eval after"):
+            after = self._measure(folder, config, fitted, "eval-after")
+        wall_s["all"] = round(sum(wall_s.values()), 1)
+        summary = Summary(
+            run=folder.run,
+            version=__version__,
+            search=summarise_search(progress, self.desktop.count),
+            fit=report,
+            eval_before=before,
+            eval_after=after,
+            wall_s=wall_s,
+        )
+        write_json(folder.summary, summary)
+        show(summary, as_text(summary), as_json=self.json)
+        tell(
+            f"look at {folder.summary}, `envs-node ledger ls {folder.path}`, "
+            f"`envs-node replay {folder.path}`"
+        )
+        return 0
+
+    def _measure(self, folder: RunFolder, config: Config, policy: Path, name: str) -> EvalSummary:
+        search = msgspec.structs.replace(config.search, rollouts=_ROLLOUTS)
+        settings = msgspec.structs.replace(config.policy, folder=policy)
+        config = msgspec.structs.replace(config, search=search, policy=settings)
+        tasks = bundled_tasks("held-out", self.held_out)
+        return evaluate(RunFolder(folder.path / name), config, tasks, k=_ROLLOUTS, title=name)
+
+
+@contextmanager
+def _timed(wall_s: dict[str, float], phase: str) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    wall_s[phase] = round(time.monotonic() - began, 1)

@@ -1,0 +1,79 @@
+"""`envs-node eval`: how often does a policy succeed?"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import tyro
+
+from envs_node import __version__
+from envs_node.deploy.cli.console import show, watching
+from envs_node.deploy.cli.report import as_text
+from envs_node.deploy.cli.search import search_here
+from envs_node.deploy.cli.verb import Verb, find_tasks, require_checker, run_path
+from envs_node.deploy.config import Config, DesktopSettings, PolicySettings, check_config
+from envs_node.deploy.run_folder import RunFolder, write_json
+from envs_node.deploy.summary import EvalSummary, Summary, summarise_eval
+from envs_node.messages.lifecycle import SearchSettings
+from envs_node.messages.tasks import Task
+
+
+class Eval(Verb, frozen=True, kw_only=True):
+    """Measure a policy: greedy, pass@1 and pass@k, with 95 % intervals."""
+
+    tasks: tyro.conf.Positional[str] = "held-out"
+    """A task file, a folder of them, or the bundled sets `train` or `held-out`."""
+    instances: int = 1
+    """Instances of each bundled template."""
+    task_seed: int = 0
+    """Which instances of the bundled templates."""
+    rollouts: int = 4
+    """Sampled rollouts a task, beside one greedy."""
+    k: int = 4
+    """The k of pass@k."""
+    run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
+    """The run's folder; `runs/eval-<time>` unless given."""
+    json: bool = False
+    """Print the summary as JSON."""
+    config: Path | None = None
+    """A TOML file with defaults."""
+    desktop: DesktopSettings = DesktopSettings()
+    policy: PolicySettings = PolicySettings()
+    search: SearchSettings = SearchSettings()
+
+    @classmethod
+    def configured(cls, config: Config) -> Eval:
+        """With the defaults of a configuration."""
+        return cls(desktop=config.desktop, policy=config.policy, search=config.search)
+
+    def run(self) -> int:
+        """Evaluate, and print the summary."""
+        search = msgspec.structs.replace(self.search, rollouts=self.rollouts)
+        config = Config(desktop=self.desktop, policy=self.policy, search=search)
+        check_config(config)
+        tasks = find_tasks(self.tasks, self.instances, self.task_seed, require_checker())
+        folder = RunFolder(run_path(self.run_folder, "eval"))
+        began = time.monotonic()
+        result = evaluate(folder, config, tasks, k=min(self.k, self.rollouts), title="eval")
+        wall_s = {"eval": round(time.monotonic() - began, 1)}
+        summary = Summary(run=folder.run, version=__version__, eval_after=result, wall_s=wall_s)
+        write_json(folder.summary, summary)
+        show(summary, as_text(summary), as_json=self.json)
+        return 0
+
+
+def evaluate(
+    folder: RunFolder, config: Config, tasks: tuple[Task, ...], *, k: int, title: str
+) -> EvalSummary:
+    """Roll a policy out on tasks, in this process.
+
+    Raises:
+        EnvsError: see `search_here`.
+    """
+    with watching(title, config.search.rollouts + 1) as watch:
+        hint = f"an eval starts anew: remove {folder.path} and run it again"
+        progress = search_here(folder, config, request_tasks=tasks, watch=watch, hint=hint)
+    return summarise_eval(progress, str(config.policy.folder), config.search.rollouts, k)

@@ -1,0 +1,84 @@
+"""`envs-node start`: run a node until it is stopped."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Literal
+
+from envs_node.deploy.cli.console import run_until_interrupted, tell
+from envs_node.deploy.cli.verb import Verb, require_checker, require_host
+from envs_node.deploy.config import (
+    Config,
+    ConfigError,
+    DesktopSettings,
+    LinkSettings,
+    PolicySettings,
+    check_config,
+)
+from envs_node.deploy.logs import keep_logs
+from envs_node.deploy.node import node_name, run_desktops, run_head, run_policy
+from envs_node.policy.models.load import load_policy
+
+
+class Start(Verb, frozen=True, kw_only=True):
+    """Run a node: a head, desktops for a head, or a policy for desktops."""
+
+    role: Literal["head", "desktop", "policy"]
+    """What this node does. `search` and `eval` without `--head` do everything themselves."""
+    folder: Path = Path("runs")
+    """Where a head keeps its runs; where other nodes keep their journals and logs."""
+    listen: str = ""
+    """Address to listen at, for a head or a policy: `tcp://127.0.0.1:7711`, `ipc:///run/x`."""
+    head: str = ""
+    """Address of the head, for desktops and policies."""
+    config: Path | None = None
+    """A TOML file with defaults."""
+    desktop: DesktopSettings = DesktopSettings()
+    policy: PolicySettings = PolicySettings()
+    link: LinkSettings = LinkSettings()
+
+    @classmethod
+    def configured(cls, config: Config) -> Start:
+        """With the defaults of a configuration; only the role has none."""
+        return cls(role="head", desktop=config.desktop, policy=config.policy, link=config.link)
+
+    def run(self) -> int:
+        """Run until SIGINT or SIGTERM."""
+        link = LinkSettings(
+            node=self.link.node,
+            listen=self.listen or self.link.listen,
+            head=self.head or self.link.head,
+        )
+        config = Config(desktop=self.desktop, policy=self.policy, link=link)
+        check_config(config)
+        if self.role != "head" and not link.head:
+            raise ConfigError(f"a {self.role} node needs the address of its head: give --head")
+        name = node_name(config, self.role)
+        serve = self._serving(config, self.folder / name)
+        logs = self.folder / name / "logs" if self.role != "head" else None
+        with keep_logs(node=name, folder=logs):
+            run_until_interrupted(serve, "the node was stopped")
+        return 0
+
+    def _serving(self, config: Config, folder: Path) -> Callable[[], Awaitable[None]]:
+        if self.role == "head":
+            return functools.partial(
+                run_head,
+                config,
+                root=self.folder,
+                checker=require_checker().version,
+                tell=lambda url: tell(f"the head listens at {url}"),
+            )
+        if self.role == "desktop":
+            checker = require_checker()
+            require_host(Path())
+            return functools.partial(run_desktops, config, folder=folder, checker=checker)
+        policy = load_policy(config.policy.folder)
+        return functools.partial(
+            run_policy,
+            config,
+            policy=policy,
+            tell=lambda url: tell(f"the policy listens at {url}"),
+        )

@@ -1,0 +1,72 @@
+"""`envs-node tasks`: write the bundled tasks, or look at any."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import tyro
+
+from envs_node.deploy.cli.console import show, tell
+from envs_node.deploy.cli.verb import Verb, find_tasks, require_checker
+from envs_node.deploy.tasks.bundle import write_tasks
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A task in one line."""
+
+    id: str
+    template: str
+    split: str
+    apps: tuple[str, ...]
+    instruction: str
+
+
+class Ls(Verb, frozen=True, kw_only=True):
+    """List tasks."""
+
+    tasks: tyro.conf.Positional[str] = "train"
+    """A task file, a folder of them, or the bundled sets `train` or `held-out`."""
+    instances: int = 1
+    task_seed: int = 0
+    json: bool = False
+
+    def run(self) -> int:
+        """Print one line a task."""
+        rows = [
+            Row(
+                id=task.id,
+                template=task.template,
+                split=task.split,
+                apps=task.apps,
+                instruction=task.instruction,
+            )
+            for task in find_tasks(self.tasks, self.instances, self.task_seed, require_checker())
+        ]
+        text = "\n".join(f"{row.id:<36} {row.split:<9} {row.instruction}" for row in rows)
+        show(rows, text, as_json=self.json)
+        return 0
+
+
+class Make(Verb, frozen=True, kw_only=True):
+    """Write bundled tasks as OSWorld JSON files with the files they need."""
+
+    folder: tyro.conf.Positional[Path]
+    """Where to write them."""
+    split: tyro.conf.Positional[str] = "train"
+    """`train` or `held-out`."""
+    instances: int = 2
+    task_seed: int = 0
+
+    def run(self) -> int:
+        """Write."""
+        tasks = find_tasks(self.split, self.instances, self.task_seed, require_checker())
+        write_tasks(self.folder, tasks)
+        tell(f"{len(tasks)} tasks in {self.folder}")
+        return 0
+
+
+TasksVerbs = (
+    Annotated[Ls, tyro.conf.subcommand("ls")] | Annotated[Make, tyro.conf.subcommand("make")]
+)

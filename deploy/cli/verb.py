@@ -1,0 +1,81 @@
+"""What verbs share: their base, and the checks made before anything is started."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from envs_node.actors.verifier.vocabulary import CheckerSource, read_checker
+from envs_node.deploy.checker import checker_folder
+from envs_node.deploy.doctor import check_host
+from envs_node.deploy.tasks.bundle import bundled_tasks
+from envs_node.deploy.tasks.load import load_tasks
+from envs_node.messages.base import EnvsError
+from envs_node.messages.tasks import Task
+from envs_node.policy.tasks import unsupported_reason
+
+BUNDLED = ("train", "held-out")
+
+
+class HostError(EnvsError):
+    """This host lacks something that a run needs."""
+
+
+class TasksError(EnvsError):
+    """No task, or one that cannot be judged here."""
+
+
+class Verb(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Base of all verbs: data from the command line, and `run`."""
+
+    def run(self) -> int:
+        """Do it; the exit status."""
+        raise NotImplementedError
+
+
+def find_tasks(source: str, instances: int, seed: int, checker: CheckerSource) -> tuple[Task, ...]:
+    """Tasks from a file or folder, or the bundled `train` or `held-out` set.
+
+    Raises:
+        EnvsError: there are none, or one is broken or cannot be judged here.
+    """
+    if source in BUNDLED and not Path(source).exists():
+        return bundled_tasks("train" if source == "train" else "held-out", instances, seed)
+    path = Path(source)
+    if not path.exists():
+        raise TasksError(f"no such tasks: {source}; give a file, a folder, or train or held-out")
+    tasks = load_tasks(path, checker.vocabulary)
+    if not tasks:
+        raise TasksError(f"{source} holds no task: tasks are OSWorld JSON files, <id>.json")
+    for task in tasks:
+        reason = unsupported_reason(task, checker.vocabulary)
+        if reason:
+            raise TasksError(f"{task.id} cannot be judged here: {reason}; leave it out")
+    return tasks
+
+
+def require_host(folder: Path) -> None:
+    """Refuse a host that cannot run desktops.
+
+    Raises:
+        HostError: naming the first lack and the command that mends it.
+    """
+    for check in check_host(folder):
+        if not check.ok:
+            raise HostError(f"{check.name}: {check.detail}; {check.mend} (see `envs-node doctor`)")
+
+
+def require_checker() -> CheckerSource:
+    """The installed checker.
+
+    Raises:
+        CheckerMissingError: it is not installed.
+    """
+    return read_checker(checker_folder())
+
+
+def run_path(given: Path | None, kind: str) -> Path:
+    """Where a run goes: as given, or `runs/<kind>-<time>`."""
+    return given or Path("runs") / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}"

@@ -1,0 +1,138 @@
+"""A run in numbers: what `summary.json` holds and what is printed at the end."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from envs_node.messages.fit import FitReport
+from envs_node.messages.search import Progress, TaskProgress
+from envs_node.policy.statistics import Estimate, mean_over_tasks, pass_at_k, wilson
+
+
+class SearchSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search found, and what it cost."""
+
+    tasks: int
+    templates: int
+    templates_certified: int
+    templates_unsolved: tuple[str, ...]
+    desktops: int
+    branches: int
+    leaves: int
+    new_actions: int
+    replayed_actions: int
+    verdicts: dict[str, int]
+    verified: int
+    certified: int
+    distinct: int
+    uncertified: int
+    replays: int
+    replay_mismatches: int
+    replay_mismatch_rate: float
+    reassigned: int
+    lost: int
+    states: dict[str, int]
+    """Tasks by how they ended."""
+
+
+class EvalSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a policy succeeds on tasks it was not fitted on."""
+
+    policy: str
+    tasks: int
+    rollouts: int
+    """Sampled ones a task, beside the greedy one."""
+    greedy: Estimate
+    pass_1: Estimate
+    pass_k: Estimate
+    k: int
+    new_actions: int
+    verdicts: dict[str, int]
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole run. What a run did not do is left out."""
+
+    run: str
+    version: str
+    search: SearchSummary | None = None
+    fit: FitReport | None = None
+    eval_before: EvalSummary | None = None
+    eval_after: EvalSummary | None = None
+    wall_s: dict[str, float] = {}
+    """By phase."""
+
+
+def summarise_search(progress: Progress, desktops: int) -> SearchSummary:
+    """Add up the tasks of a search."""
+    tasks = progress.tasks
+    templates = {task.template for task in tasks}
+    solved = {task.template for task in tasks if task.certified}
+    replays, mismatches = _sum(tasks, "replays"), _sum(tasks, "replay_mismatches")
+    return SearchSummary(
+        tasks=len(tasks),
+        templates=len(templates),
+        templates_certified=len(solved),
+        templates_unsolved=tuple(sorted(templates - solved)),
+        desktops=desktops,
+        branches=_sum(tasks, "branches"),
+        leaves=_sum(tasks, "leaves"),
+        new_actions=_sum(tasks, "new_actions"),
+        replayed_actions=_sum(tasks, "replayed_actions"),
+        verdicts=_verdicts(tasks),
+        verified=_sum(tasks, "verified"),
+        certified=_sum(tasks, "certified"),
+        distinct=_sum(tasks, "distinct"),
+        uncertified=_sum(tasks, "uncertified"),
+        replays=replays,
+        replay_mismatches=mismatches,
+        replay_mismatch_rate=mismatches / replays if replays else 0.0,
+        reassigned=_sum(tasks, "reassigned"),
+        lost=_sum(tasks, "lost"),
+        states=dict(sorted(Counter(task.state for task in tasks).items())),
+    )
+
+
+def summarise_eval(progress: Progress, policy: str, rollouts: int, k: int) -> EvalSummary:
+    """Estimate greedy, pass@1 and pass@k over the tasks of an eval.
+
+    A task some of whose rollouts broke counts with those that were judged; one with fewer than
+    `k` judged is left out of pass@k.
+    """
+    greedy: list[bool] = []
+    pass_1: list[float] = []
+    pass_k: list[float] = []
+    for task in progress.tasks:
+        greedy += [is_success for is_greedy, is_success in task.rollouts if is_greedy]
+        drawn = [is_success for is_greedy, is_success in task.rollouts if not is_greedy]
+        if drawn:
+            pass_1.append(pass_at_k(sum(drawn), len(drawn), 1))
+        if len(drawn) >= k:
+            pass_k.append(pass_at_k(sum(drawn), len(drawn), k))
+    chance = random.Random(0)
+    return EvalSummary(
+        policy=policy,
+        tasks=len(progress.tasks),
+        rollouts=rollouts,
+        greedy=wilson(sum(greedy), len(greedy)),
+        pass_1=mean_over_tasks(pass_1, chance),
+        pass_k=mean_over_tasks(pass_k, chance),
+        k=k,
+        new_actions=_sum(progress.tasks, "new_actions"),
+        verdicts=_verdicts(progress.tasks),
+    )
+
+
+def _sum(tasks: Sequence[TaskProgress], field: str) -> int:
+    return sum(getattr(task, field) for task in tasks)
+
+
+def _verdicts(tasks: Sequence[TaskProgress]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for task in tasks:
+        total.update(dict(task.verdicts))
+    return dict(sorted(total.items()))
