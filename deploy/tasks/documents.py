@@ -12,7 +12,7 @@ import docx
 import openpyxl
 import pptx
 from openpyxl.styles import Font
-from pptx.util import Inches
+from pptx.util import Inches, Pt
 
 Cell = str | int | None
 Slide = Sequence[str]
@@ -53,6 +53,7 @@ def slides(
             box = slide.shapes.add_textbox(Inches(1), Inches(1 + 1.5 * place), Inches(7), Inches(1))
             run = box.text_frame.paragraphs[0].add_run()
             run.text = text
+            run.font.size = Pt(18)
             run.font.bold, run.font.italic, run.font.underline = bold, italic, underline
     return _fixed(show.save)
 

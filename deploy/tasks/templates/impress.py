@@ -18,13 +18,13 @@ from envs_node.messages.actions import Finish, Key, Type
 
 _PATH = f"{HOME}/talk.pptx"
 _SAVE = (Key(keys=("ctrl", "s")), Finish())
-# LibreOffice writes its own sizes, fonts and colours; texts, bold, italic, underline stay judged.
+# LibreOffice writes its own outlines, fonts and backgrounds; texts, sizes, bold, italic, underline stay judged.
 _LOOSE = {
     "examine_shape": False,
     "examine_font_name": False,
-    "examine_font_size": False,
     "examine_color_rgb": False,
     "examine_bullets": False,
+    "examine_background_color": False,
 }
 
 

@@ -55,14 +55,14 @@ def _create_file(chance: random.Random) -> Instance:
     file, name = words.pick(chance, words.STEMS, 2)
     instruction = chance.choice(
         (
-            f"Use File > Create Document > Empty File... with the name '{name}' and click Create",
-            f"Choose File > Create Document > Empty File..., type '{name}' and click Create",
+            f"Use File > Create Document > Empty File with the name '{name}' and click Create",
+            f"Choose File > Create Document > Empty File, type '{name}' and click Create",
         )
     )
     steps = (
         ClickOn("menu", "File"),
         ClickOn("menu", "Create Document"),
-        ClickOn("menu item", "Empty File..."),
+        ClickOn("menu item", "Empty File"),
         Key(keys=("ctrl", "a")),
         Type(text=name),
         ClickOn("push button", "Create"),

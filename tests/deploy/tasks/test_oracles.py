@@ -1,0 +1,126 @@
+"""On real desktops, by OSWorld's checker: the solution of a bundled task passes, less does not."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import msgspec
+import pytest
+
+from envs_node.actors.desktop.launcher import Launcher
+from envs_node.actors.desktop.sandbox import Sandbox
+from envs_node.actors.verifier.checker import Checker
+from envs_node.actors.verifier.vocabulary import read_checker
+from envs_node.deploy.checker import checker_folder
+from envs_node.deploy.tasks.bundle import (
+    INSTANCES_MAX,
+    TEMPLATES,
+    VOCABULARY,
+    bundled_task,
+    instance_of,
+)
+from envs_node.deploy.tasks.template import Template
+from envs_node.messages.verify import Verdict
+from tests.deploy.tasks.oracle import resolve
+
+DESKTOPS = 2
+OUTCOME_TIMEOUT_S = 600
+
+Case = tuple[Template, int]
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What the checker said of one task, and how long a branch took."""
+
+    untouched: Verdict
+    unfinished: Verdict
+    """After all steps but the last before `Finish`, which often saves."""
+    solved: Verdict
+    steps: int
+    branch_ms: int
+
+
+def _cases() -> Iterator[object]:
+    """The instances of a demo; one a template is not slow."""
+    for template in TEMPLATES:
+        numbers = (INSTANCES_MAX,) if template.split == "held-out" else (0, 1, INSTANCES_MAX)
+        for number in numbers:
+            marks = [pytest.mark.slow] if number != numbers[0] else []
+            yield pytest.param((template, number), id=f"{template.name}-{number:03d}", marks=marks)
+
+
+def _play(sandbox: Sandbox, checker: Checker, case: Case) -> Outcome:
+    template, number = case
+    task = bundled_task(template, "train" if number < INSTANCES_MAX else "held-out", number)
+    *steps, last, _finish = instance_of(template, number).oracle
+    sandbox.reset(task)
+    untouched = checker.verify(task, sandbox.guest_pid, "DONE")
+    began = time.monotonic()
+    seen = sandbox.reset(task)
+    for step in steps:
+        seen = sandbox.act(resolve(step, seen))
+    unfinished = checker.verify(task, sandbox.guest_pid, "DONE")
+    sandbox.act(resolve(last, seen))
+    solved = checker.verify(task, sandbox.guest_pid, "DONE")
+    return Outcome(
+        untouched=untouched,
+        unfinished=unfinished,
+        solved=solved,
+        steps=len(steps) + 2,
+        branch_ms=round((time.monotonic() - began) * 1000),
+    )
+
+
+@pytest.fixture(scope="module")
+def outcomes(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[Outcome]]]:
+    """The outcomes of all chosen cases, played on several desktops at once."""
+    chosen = [item for item in request.session.items if item.path == request.path]
+    free: queue.Queue[Sandbox] = queue.Queue()
+    checker = Checker(read_checker(checker_folder()))
+
+    def play(case: Case) -> Outcome:
+        sandbox = free.get()
+        try:
+            return _play(sandbox, checker, case)
+        finally:
+            sandbox.close()
+            free.put(sandbox)
+
+    with Launcher() as launcher, ThreadPoolExecutor(DESKTOPS) as pool:
+        for _ in range(DESKTOPS):
+            free.put(Sandbox(launcher))
+        try:
+            cases = [item.callspec.params["case"] for item in chosen if hasattr(item, "callspec")]
+            yield {f"{case[0].name}-{case[1]}": pool.submit(play, case) for case in cases}
+        finally:
+            pool.shutdown(cancel_futures=True)
+            checker.close()
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("case", tuple(_cases()))
+def test_only_the_whole_solution_passes(
+    case: Case,
+    outcomes: dict[str, Future[Outcome]],
+    record_property: Callable[[str, object], None],
+):
+    outcome = outcomes[f"{case[0].name}-{case[1]}"].result(OUTCOME_TIMEOUT_S)
+
+    record_property("branch_ms", outcome.branch_ms)
+    assert (outcome.untouched.verdict, outcome.untouched.reason) == ("failure", "")
+    assert outcome.unfinished.verdict == "failure"
+    assert (outcome.solved.verdict, outcome.solved.score) == ("success", 1.0)
+
+
+@pytest.mark.live
+def test_the_installed_checker_knows_all_that_the_bundle_uses():
+    known = read_checker(checker_folder()).vocabulary
+
+    assert known.metrics >= VOCABULARY.metrics
+    assert known.getters >= VOCABULARY.getters
+    assert known.setup_types >= VOCABULARY.setup_types
+    used = {f"metric:{name}" for name in VOCABULARY.metrics}
+    assert not used & known.unsupported.keys()
