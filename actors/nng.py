@@ -31,6 +31,9 @@ _RESEND_MS = 24 * 3600 * 1000
 """nng would send a slow request again; ours are repeated by id, by those who ask."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _NO_ANSWER = b""
+_TOLD = b"\x00"
+"""Stands before a message that is told: it is acknowledged once it lies in the mailbox. No encoded
+envelope begins with it."""
 
 
 class PlainSocketError(EnvsError):
@@ -130,7 +133,7 @@ class NngClient:
         """Queue a message; what is told is sent in order."""
         if len(self._told) >= TELLS_MAX:
             raise MailboxFullError(envelope.to)
-        self._told.append((codec.encode(envelope), trio.Event()))
+        self._told.append((_TOLD + codec.encode(envelope), trio.Event()))
         self._news.set()
 
     def statistics(self) -> dict[str, int]:
@@ -282,13 +285,17 @@ class _Server:
                 await _send(context, _encode_answer(slot.answer))
 
     def _take(self, data: bytes, slot: Slot) -> None:
+        is_told = data.startswith(_TOLD)
         try:
-            envelope: Envelope[Message] = codec.decode(data)  # type: ignore[assignment]  # narrower
-        except codec.CodecError as error:
+            envelope: Envelope[Message] = codec.decode(  # type: ignore[assignment]  # narrower
+                data[len(_TOLD) :] if is_told else data
+            )
+            self._deliver(envelope, None if is_told else slot.put)
+        except (codec.CodecError, MailboxFullError) as error:
             self._refuse(str(error))
             slot.put(None)
-            return
-        self._deliver(envelope, slot.put)
+        if is_told:
+            slot.put(None)
 
     def _refuse(self, reason: str) -> None:
         if reason not in self._refused and len(self._refused) < 100:

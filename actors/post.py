@@ -87,7 +87,7 @@ class Post:
         del self._mailboxes[mailbox.name]
 
     def add_route(self, prefix: str, transport: Transport) -> None:
-        """Send to names that start with this prefix (or are it) by this transport."""
+        """Send to names that start with this prefix by this transport; "" takes all others."""
         self._routes[prefix] = transport
 
     def remove_route(self, prefix: str) -> None:
@@ -154,7 +154,7 @@ class Post:
     def _way(self, to: ActorName) -> Transport:
         if to in self._mailboxes:
             return self._here
-        for length in range(len(to), 0, -1):
+        for length in range(len(to), -1, -1):
             if (route := self._routes.get(to[:length])) is not None:
                 return route
         found = self._resolve(to) if self._resolve is not None else None

@@ -19,6 +19,7 @@ from envs_node.actors.loop import run_actor
 from envs_node.actors.mailbox import (
     ActorCrashedError,
     AskTimeoutError,
+    Mailbox,
     MailboxFullError,
     Ref,
 )
@@ -42,6 +43,7 @@ ME = ActorName("test/me")
 ECHO = ActorName("echo")
 NODE = Path(__file__).with_name("node_process.py")
 DEADLINE_S = 30
+TCP = "tcp://127.0.0.1:0"
 BIG_BYTES = 500_000
 
 
@@ -100,6 +102,56 @@ async def test_what_is_told_arrives_in_order_and_before_what_is_asked_after_it()
             ref.tell(Tick())
 
         assert await ref.ask(WorkWanted(worker=ME), timeout_s=10) == Idle(retry_ms=201)
+
+
+async def test_a_busy_actor_holds_up_nobody_who_tells_another() -> None:
+    server, client, echo = Post(RunId("r")), Post(RunId("r")), EchoActor()
+    server.register(Mailbox(ActorName("busy")))
+    with trio.fail_after(DEADLINE_S):
+        async with open_links() as links, trio.open_nursery() as nursery:
+            await nursery.start(run_actor, echo, ECHO, server)
+            client.add_route("", links.to(await nursery.start(serve, server.deliver, TCP)))
+            client.ref(ActorName("busy"), sender=ME).tell(Tick())
+
+            answer = await client.ref(ECHO, sender=ME).ask(WorkWanted(worker=ME), timeout_s=3)
+
+            nursery.cancel_scope.cancel()
+    assert answer == Idle(retry_ms=1)
+
+
+async def test_a_way_that_is_closed_here_fails_the_asks_on_it() -> None:
+    client, server = Post(RunId("r")), Post(RunId("r"))
+    mailbox = Mailbox(ECHO)
+    server.register(mailbox)
+    reasons: list[str] = []
+
+    async def ask() -> None:
+        with pytest.raises(ActorCrashedError) as caught:
+            await client.ref(ECHO, sender=ME).ask(Tick(), timeout_s=20)
+        reasons.append(caught.value.reason)
+
+    with trio.fail_after(DEADLINE_S):
+        async with trio.open_nursery() as serving, trio.open_nursery() as asking:
+            url = await serving.start(serve, server.deliver, TCP)
+            async with open_links() as links:
+                client.add_route(ECHO, links.to(url))
+                asking.start_soon(ask)
+                while not mailbox.statistics()["waiting"]:
+                    await trio.lowlevel.checkpoint()
+            while not reasons:
+                await trio.lowlevel.checkpoint()
+            serving.cancel_scope.cancel()
+
+    assert reasons == ["the way to it was closed here"]
+
+
+def test_a_process_that_ends_amid_traffic_ends_without_a_word(tmp_path: Path) -> None:
+    program = Path(__file__).with_name("traffic_process.py")
+    command = [sys.executable, "-X", "dev", "-W", "error", str(program), f"ipc://{tmp_path}/t"]
+
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
 async def test_a_name_that_the_other_node_does_not_have_fails_at_once() -> None:
