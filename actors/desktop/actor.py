@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Protocol, TypeAlias, TypeVar, assert_never
 
@@ -24,7 +25,7 @@ from envs_node.actors.desktop.errors import (
     SetupFailedError,
 )
 from envs_node.messages.actions import Action
-from envs_node.messages.base import DesktopId
+from envs_node.messages.base import DesktopId, Message
 from envs_node.messages.desktop import (
     Act,
     Acted,
@@ -47,10 +48,6 @@ from envs_node.messages.desktop import (
 from envs_node.messages.tasks import Task
 
 Heard: TypeAlias = Configure | Reset | Act | Observe | FetchFrame | Close
-Said: TypeAlias = (
-    Configured | ConfigureFailed | ResetDone | ResetFailed | Acted | ActFailed
-    | Observed | FrameFetched | FrameUnknown | Closed
-)  # fmt: skip
 RESET_TIMEOUT_S = 120.0
 ACT_TIMEOUT_S = 90.0
 LOOK_TIMEOUT_S = 30.0
@@ -99,7 +96,7 @@ class DesktopActor(Actor[Heard]):
         """Answers of this episode by step."""
         self._counts = {"resets": 0, "actions": 0, "repeats": 0}
 
-    async def hear(self, message: Heard) -> Said:
+    async def hear(self, message: Heard) -> Message:
         """Dispatch."""
         match message:
             case Configure(task=task):
@@ -123,8 +120,9 @@ class DesktopActor(Actor[Heard]):
         """Destroy the desktop; its launcher kills and waits, so this takes milliseconds."""
         self._reset = None
         self._acted.clear()
-        with trio.CancelScope(shield=True), trio.move_on_after(LOOK_TIMEOUT_S):
-            await trio.to_thread.run_sync(self._close_quietly, abandon_on_cancel=True)
+        gone = suppress(DesktopLostError, LauncherError)  # already, which was wanted
+        with trio.move_on_after(LOOK_TIMEOUT_S, shield=True), gone:
+            await trio.to_thread.run_sync(self._desktop.close, abandon_on_cancel=True)
 
     def statistics(self) -> dict[str, int | float]:
         """Resets, actions and repeated requests so far."""
@@ -196,12 +194,6 @@ class DesktopActor(Actor[Heard]):
         with trio.move_on_after(timeout_s):
             return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
         raise DesktopLostError(f"the desktop did not answer within {timeout_s:g} s")
-
-    def _close_quietly(self) -> None:
-        try:
-            self._desktop.close()
-        except (DesktopLostError, LauncherError):
-            return  # it is gone already, which is what was wanted
 
 
 def _elapsed_ms(start_s: float) -> int:

@@ -12,8 +12,8 @@ import struct
 NEW_MOUNT, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
 NEW_PID, NEW_NET = 0x20000000, 0x40000000
 NOSUID, NODEV, NOEXEC = 2, 4, 8
-PRIVATE_RECURSIVE = 16384 | 1 << 18
-DETACH = 2
+_PRIVATE_RECURSIVE = 16384 | 1 << 18
+_DETACH = 2
 PDEATHSIG, CHILD_SUBREAPER, NO_NEW_PRIVS = 1, 36, 38
 
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -32,9 +32,9 @@ def mount(source: str, target: str, kind: str | None, flags: int = 0, data: str 
     _check(_libc.mount(*arguments, flags, data.encode()), f"mount {kind} on {target}")
 
 
-def unmount(target: str) -> None:
-    """Detach what is mounted on a folder."""
-    _check(_libc.umount2(target.encode(), DETACH), f"umount {target}")
+def make_private() -> None:
+    """Keep this mount namespace's mounts from its parent's, and the other way round."""
+    mount("none", "/", None, _PRIVATE_RECURSIVE)
 
 
 def unshare(flags: int) -> None:
@@ -56,7 +56,7 @@ def change_root(folder: str) -> None:
     number = _PIVOT_ROOT[platform.machine()]
     # The old root lands on top of the new one and is detached: no folder is needed for it.
     _check(_libc.syscall(number, b".", b"."), "pivot_root")
-    unmount(".")
+    _check(_libc.umount2(b".", _DETACH), "umount of the old root")
     os.chdir("/")
 
 

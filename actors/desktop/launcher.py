@@ -17,7 +17,8 @@ import envs_node
 from envs_node.actors.desktop.errors import DesktopLostError, LauncherError
 
 _FOLDER = Path(__file__).parent
-_LAYERS = {f"{_FOLDER}/settings": "", f"{_FOLDER}/guest": "usr/local/lib/envs"}
+_GUEST = "usr/local/lib/envs/envs_node/actors/desktop/guest"
+_LAYERS = {f"{_FOLDER}/settings": "", f"{_FOLDER}/guest": _GUEST}
 DISK_BYTES = 1 << 30
 _ANSWER_TIMEOUT_S = 30.0
 

@@ -32,7 +32,7 @@ def build_root(layers: dict[str, str], disk_bytes: int) -> None:
             `home/user` all is the user's.
         disk_bytes: what the desktop may write at most.
     """
-    kernel.mount("none", "/", None, kernel.PRIVATE_RECURSIVE)
+    kernel.make_private()
     host_names = os.listdir("/")
     entries = [entry for folder, place in layers.items() for entry in _read_layer(folder, place)]
     kernel.mount("tmpfs", _STAGE, "tmpfs", 0, f"size={disk_bytes},mode=755")

@@ -86,7 +86,9 @@ class Session:
             ["dbus-daemon", "--config-file=/etc/envs/session.conf", "--nofork", "--nopidfile"],
             "dbus",
         )
-        self.spawn(["/usr/bin/python3", "-E", "/usr/local/lib/envs/server.py"], "guest")
+        self.spawn(
+            ["/usr/bin/python3", "-E", "-m", "envs_node.actors.desktop.guest.server"], "guest"
+        )
         self.wait_path(_BUS)
         self.spawn(
             ["/usr/libexec/at-spi-bus-launcher", "--launch-immediately", "--a11y=1"], "atspi"

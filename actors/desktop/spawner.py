@@ -18,7 +18,8 @@ from envs_node.actors.desktop import kernel
 from envs_node.actors.desktop.root import USER_ID, build_root
 
 _REQUEST_BYTES_MAX = 1 << 17
-_INIT = ("/usr/bin/python3", "-S", "-E", "/usr/local/lib/envs/init.py")
+_GUEST = "/usr/local/lib/envs/envs_node/actors/desktop/guest"
+_INIT = ("/usr/bin/python3", "-S", "-E", f"{_GUEST}/init.py")
 
 
 def serve(channel: socket.socket) -> None:
