@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import selectors
 import shutil
@@ -50,6 +51,8 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     late: bool = False
     outcome: str = ""
     load_error: str = ""
+    sources: dict[str, str] = {}
+    """Module and digest of the files that the task's metrics and getters were loaded from."""
 
 
 class Checker:
@@ -170,7 +173,10 @@ class Checker:
         except msgspec.DecodeError as error:
             reason = f"the check ended without an answer ({error})"
             return Verdict(verdict="infra", reason=reason)
-        return classify(outcome, gold)
+        sources = "\n".join(f"{name} {sha256}" for name, sha256 in sorted(answer.sources.items()))
+        return msgspec.structs.replace(
+            classify(outcome, gold), checker_sha256=hashlib.sha256(sources.encode()).hexdigest()
+        )
 
     def _furnish(self, work: Path, task: Task) -> frozenset[str]:
         """Lay out cache, home and gold files for the unprivileged child; return the gold names."""
@@ -178,6 +184,7 @@ class Checker:
         for name in ("cache", "home", "tmp"):
             (work / name).mkdir(mode=0o700)
             os.chown(work / name, self._uid, self._uid)
+        (work / "root").mkdir()
         path = work / "task.json"
         path.write_bytes(task.json)
         path.chmod(0o644)

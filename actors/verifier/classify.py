@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import msgspec
 
 from envs_node.messages.verify import Evidence, Exchange, Verdict, VerdictClass
@@ -56,7 +54,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Type of what the metric returned."""
     exchanges: tuple[Request, ...] = ()
     evidence: tuple[File, ...] = ()
-    sources: dict[str, str] = {}
 
 
 def classify(outcome: Outcome, gold: frozenset[str]) -> Verdict:
@@ -68,12 +65,10 @@ def classify(outcome: Outcome, gold: frozenset[str]) -> Verdict:
             task's fault, not the policy's.
     """
     verdict, reason = _decide(outcome, gold)
-    sources = "\n".join(f"{name} {digest}" for name, digest in sorted(outcome.sources.items()))
     return Verdict(
         verdict=verdict,
         score=outcome.score if verdict in ("success", "failure") else None,
         reason=reason,
-        checker_sha256=hashlib.sha256(sources.encode()).hexdigest() if sources else "",
         evidence=tuple(
             Evidence(name=f.name, sha256=f.sha256, size_bytes=f.bytes) for f in outcome.evidence
         ),

@@ -151,18 +151,6 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _sources(env: _Env) -> dict[str, str]:
-    """Digest of every file that a metric or getter of this task was loaded from."""
-    found: dict[str, str] = {}
-    for part in (env.metric, env.result_getter, env.expected_getter):
-        for function in part if isinstance(part, list) else [part]:
-            code = getattr(function, "__code__", None)
-            if code is not None:
-                data = Path(code.co_filename).read_bytes()
-                found[function.__module__] = hashlib.sha256(data).hexdigest()
-    return found
-
-
 def _evidence(cache: Path) -> list[dict[str, Any]]:
     """Name, digest and size of the files that the checker had before it."""
     rows: list[dict[str, Any]] = []
@@ -187,12 +175,10 @@ def judge(order: dict[str, Any]) -> dict[str, Any]:
     judgement.phase = "probe"
     if not _is_alive():
         return {"alive_before": False, "exchanges": judgement.exchanges}
-    sources: dict[str, str] = {}
     score: float | None = None
     with judgement:
         env = _Env(order["cache"], order["last_action"])
         desktop._set_evaluator_info(env, json.loads(Path(order["task"]).read_bytes()))
-        sources = _sources(env)
         env.result_getter = judgement.enter("result", env.result_getter)
         env.expected_getter = judgement.enter("gold", env.expected_getter)
         env.metric = judgement.enter("metric", env.metric)
@@ -209,5 +195,4 @@ def judge(order: dict[str, Any]) -> dict[str, Any]:
         "value": type(judgement.value).__name__,
         "exchanges": judgement.exchanges,
         "evidence": _evidence(Path(order["cache"])),
-        "sources": sources,
     }

@@ -7,14 +7,13 @@ standard input, and nothing started here survives it.
 
 from __future__ import annotations
 
-import ctypes
+import hashlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import json
 import os
-import resource
 import select
 import signal
 import sys
@@ -26,18 +25,6 @@ from typing import Any
 _METRICS = "desktop_env.evaluators.metrics"
 _GETTERS = "desktop_env.evaluators.getters"
 _OUTCOME_BYTES_MAX = 4 * 1024**2
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 1, 38, 36
-_CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x20000000
-_CLONE_NEWNET = 0x40000000
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x4000, 0x40000
-_LIMITS = (
-    (resource.RLIMIT_CORE, 0),
-    (resource.RLIMIT_FSIZE, 512 * 1024**2),
-    (resource.RLIMIT_NOFILE, 512),
-    (resource.RLIMIT_NPROC, 128),
-    (resource.RLIMIT_AS, 8 * 1024**3),
-)
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class AbsentPackageError(BaseException):
@@ -113,50 +100,6 @@ class _Caught:
         return True
 
 
-def _check(result: int, doing: str) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{doing}: {os.strerror(number)}")
-
-
-def _enter_desktop(guest_pid: int) -> None:
-    """Move into the desktop's network; the next child has its own processes, mounts and IPC."""
-    descriptor = os.open(f"/proc/{guest_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    _check(_libc.setns(descriptor, _CLONE_NEWNET), "setns")
-    os.close(descriptor)
-    _check(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID), "unshare")
-    _check(_libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None), "private mounts")
-
-
-def _mount_proc() -> None:
-    """Show this process only its own namespace's processes."""
-    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
-    _check(_libc.mount(b"proc", b"/proc", b"proc", flags, None), "mount /proc")
-
-
-def _drop_privileges(uid: int, work: str) -> None:
-    """Become nobody in particular, for good."""
-    os.chdir(os.path.join(work, "home"))
-    os.umask(0o077)
-    os.environ.clear()
-    os.environ.update(
-        HOME=os.path.join(work, "home"),
-        TMPDIR=os.path.join(work, "tmp"),
-        PATH="/usr/local/bin:/usr/bin:/bin",
-        LANG="C.UTF-8",
-    )
-    for limit, most in _LIMITS:
-        resource.setrlimit(limit, (most, most))
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
-    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-
-
-def _die_with_parent() -> None:
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "pdeathsig")
-
-
 def _child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any]) -> None:
     """Judge in namespaces of its own and write the outcome to a pipe. Never returns.
 
@@ -164,12 +107,12 @@ def _child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any]) -> None
     namespace's process 1, so that nothing it starts outlives it.
     """
     try:
-        _die_with_parent()
+        setup["jail"].die_with_parent()
         os.setsid()
         _close_all_but(answer_fd)
         entered = _Caught()
         with entered:
-            _enter_desktop(order["guest_pid"])
+            setup["jail"].enter(order["guest_pid"])
             judging = os.fork()
             if judging == 0:
                 _judging_child(order, answer_fd, setup)
@@ -185,10 +128,9 @@ def _judging_child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any])
         caught = _Caught()
         outcome: dict[str, Any] = {}
         with caught:
-            _mount_proc()
-            _drop_privileges(setup["uid"], order["work"])
-            _die_with_parent()
-            outcome = setup["judge"](order)
+            setup["jail"].confine(order["work"], setup["uid"])
+            setup["jail"].die_with_parent()
+            outcome = setup["judge"].judge(order)
         if caught.error is not None:
             outcome = {"alive_before": False, "error": caught.error}
         _write(answer_fd, outcome)
@@ -220,24 +162,31 @@ def _kill_children() -> None:
         os.waitpid(-1, 0)
 
 
-def _load(order: dict[str, Any], overlay: dict[str, str]) -> None:
-    """Import, before the fork, what this task's evaluator names; children then share it."""
+def _load(order: dict[str, Any]) -> dict[str, str]:
+    """Import, before the fork, what this task's evaluator names; children then share it.
+
+    Returns the digest of every file that one of its functions was loaded from.
+    """
     evaluator = json.loads(Path(order["task"]).read_bytes())["evaluator"]
     funcs = evaluator["func"] if isinstance(evaluator["func"], list) else [evaluator["func"]]
-    for name in funcs:
-        if name not in overlay:
-            getattr(sys.modules[_METRICS], name)
+    functions = [getattr(sys.modules[_METRICS], name) for name in funcs]
     for field in ("result", "expected"):
         configs = evaluator.get(field) or []
         for config in configs if isinstance(configs, list) else [configs]:
             if config:
-                getattr(sys.modules[_GETTERS], f"get_{config['type']}")
+                functions.append(getattr(sys.modules[_GETTERS], f"get_{config['type']}"))
+    return {
+        function.__module__: hashlib.sha256(
+            Path(function.__code__.co_filename).read_bytes()
+        ).hexdigest()
+        for function in functions
+    }
 
 
 def _serve(order: dict[str, Any], setup: dict[str, Any]) -> dict[str, Any]:
     """Fork a child for one order, wait for it under the deadline, and leave nothing behind."""
     try:
-        _load(order, setup["overlay"])
+        sources = _load(order)
     except (ImportError, AttributeError) as error:
         return {"load_error": str(error)[:300]}
     read_fd, write_fd = os.pipe()
@@ -263,7 +212,7 @@ def _serve(order: dict[str, Any], setup: dict[str, Any]) -> dict[str, Any]:
             break
     os.close(read_fd)
     _kill_children()
-    return {"late": is_late, "outcome": data.decode(errors="replace")}
+    return {"late": is_late, "outcome": data.decode(errors="replace"), "sources": sources}
 
 
 def _load_file(name: str, path: str) -> Any:
@@ -277,7 +226,6 @@ def _load_file(name: str, path: str) -> Any:
 
 def _prepare(setup: dict[str, Any]) -> None:
     """Make OSWorld importable as it is installed here, and import what every verdict needs."""
-    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "subreaper")
     sys.meta_path.append(_AbsentFinder(setup["absent"]))
     evaluators = importlib.import_module("desktop_env.evaluators")
     folder = Path(next(iter(evaluators.__path__)))
@@ -289,7 +237,9 @@ def _prepare(setup: dict[str, Any]) -> None:
         setattr(sys.modules[_METRICS], name, getattr(_load_file(f"overlay_{name}", path), name))
     importlib.import_module("desktop_env.desktop_env")
     importlib.import_module(f"{_GETTERS}.file")
-    setup["judge"] = _load_file("judge", str(Path(__file__).with_name("judge.py"))).judge
+    for name in ("judge", "jail"):
+        setup[name] = _load_file(name, str(Path(__file__).with_name(f"{name}.py")))
+    setup["jail"].adopt_orphans()
 
 
 def main() -> None:

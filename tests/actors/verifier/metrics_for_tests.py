@@ -66,6 +66,8 @@ def who(result: Any) -> float:
     others = [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
     assert others == [], f"sees processes {others}"
     assert Path.cwd() == Path(os.environ["HOME"]), "does not stand in its own home"
+    "a zip name".encode("cp437")  # a module that is first imported here
+    assert not os.path.exists(__file__), "sees the owner's source"
     assert not os.access("/etc/shadow", os.R_OK), "reads the host's secrets"
     left = [fd for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")]
     assert len(left) <= 6, f"holds the owner's files: {left}"

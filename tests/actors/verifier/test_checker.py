@@ -132,8 +132,7 @@ def test_whatever_a_metric_does_is_a_verdict(
 
     said = checker.verify(_metric(make_task, func), guest.pid, "DONE")
 
-    assert (said.verdict, said.score) == (verdict, score)
-    assert said.reason.startswith(reason)
+    assert (said.verdict, said.score, said.reason[: len(reason)]) == (verdict, score, reason)
     assert _processes_of(checker) == []
 
 
@@ -172,7 +171,7 @@ def test_guest_text_that_osworld_evaluates_runs_without_privileges(checker, desk
     )
 
     assert verdict.verdict == "failure"
-    assert "PermissionError" in verdict.reason
+    assert "FileNotFoundError" in verdict.reason, "the folder of this test must not be visible"
     assert not mark.exists()
 
 
@@ -311,7 +310,7 @@ def test_a_checker_that_cannot_start_says_so(source: CheckerSource, make_task):
 
 
 def test_the_zygote_imports_nothing_of_ours():
-    for name in ("zygote.py", "judge.py"):
+    for name in ("zygote.py", "judge.py", "jail.py"):
         text = (Path(__file__).parents[3] / "actors" / "verifier" / name).read_text("utf-8")
         assert "import envs_node" not in text
         assert "from envs_node" not in text
