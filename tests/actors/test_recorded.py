@@ -161,3 +161,34 @@ async def test_a_message_left_unsaid_is_a_difference(
     assert caught.value.index == 0
     assert isinstance(caught.value.recorded, StoreBlob)
     assert caught.value.recorded.data == b""
+
+
+class FrailActor(Actor[WorkWanted]):
+    """Crashes when the store does not answer."""
+
+    def __init__(self, source: RefSource) -> None:
+        self._store = source.ref(STORE, sender=BROKER)
+        self._count = 0
+
+    async def hear(self, message: WorkWanted) -> Message:
+        self._count += 1
+        await self._store.ask(Tick(), timeout_s=self._count)
+        return Idle(retry_ms=self._count)
+
+
+async def test_a_crash_and_the_life_after_it_are_replayed_too(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    with JournalWriter(tmp_path) as writer:
+        post = Post(RunId("r"), recorder=Recorder(writer))
+        post.register(Mailbox(STORE))
+        for _ in range(2):
+            with pytest.RaisesGroup(AskTimeoutError, ActorCrashedError):
+                async with trio.open_nursery() as nursery:
+                    await nursery.start(run_actor, FrailActor(post), BROKER, post)
+                    request = WorkWanted(worker=ASKER)
+                    await post.ref(BROKER, sender=ASKER).ask(request, timeout_s=60)
+
+    count = await replay_actor(BROKER, read_journal(tmp_path), FrailActor)
+
+    assert (count.lives, count.heard, count.decisions) == (2, 2, 2)

@@ -159,6 +159,25 @@ def _append_many(writer: JournalWriter) -> None:
         writer.append(A, "heard", envelope(number))
 
 
+def test_what_is_cut_away_is_kept_beside(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    with (tmp_path / "000000.journal").open("ab") as file:
+        file.write(b"\x40\x00\x00\x00torn")
+
+    JournalWriter(tmp_path).close()
+
+    assert (tmp_path / "000000.torn").read_bytes() == b"\x40\x00\x00\x00torn"
+
+
+def test_damage_before_the_tail_is_not_cut_but_refused(tmp_path: Path) -> None:
+    write(tmp_path, 2)
+    path = tmp_path / "000000.journal"
+    path.write_bytes(path.read_bytes().replace(b"m0", b"m9", 1))
+
+    with pytest.raises(JournalError, match="damaged at byte 16: the checksum differs"):
+        JournalWriter(tmp_path)
+
+
 def test_two_writers_at_once_are_refused(tmp_path: Path) -> None:
     with JournalWriter(tmp_path), pytest.raises(JournalError, match="another process"):
         JournalWriter(tmp_path)
