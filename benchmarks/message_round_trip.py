@@ -24,7 +24,7 @@ from envs_node.actors.loop import run_actor
 from envs_node.actors.nng import open_links, serve
 from envs_node.actors.post import Post
 from envs_node.messages import codec
-from envs_node.messages.base import ActorName, Message, RunId
+from envs_node.messages.base import WIRE_BYTES_MAX, ActorName, Message, RunId
 from envs_node.messages.desktop import FrameFetched
 
 ME = ActorName("benchmark")
@@ -45,7 +45,7 @@ class EchoActor(Actor[Message]):
 async def serve_both() -> None:
     """The other process: our echo and a bare one; writes both addresses."""
     post = Post(RunId("benchmark"))
-    with pynng.Rep0(listen="tcp://127.0.0.1:0", recv_max_size=codec.WIRE_BYTES_MAX) as bare:
+    with pynng.Rep0(listen="tcp://127.0.0.1:0", recv_max_size=WIRE_BYTES_MAX) as bare:
         async with trio.open_nursery() as nursery:
             await nursery.start(run_actor, EchoActor(), ECHO, post)
             url = await nursery.start(serve, post.deliver, "tcp://127.0.0.1:0")
@@ -91,7 +91,7 @@ async def compare(url: str, bare_url: str, rounds: int, trips: int) -> list[dict
     """Measure every size."""
     results = []
     near, far = Post(RunId("benchmark")), Post(RunId("benchmark"))
-    with pynng.Req0(dial=bare_url, recv_max_size=codec.WIRE_BYTES_MAX) as socket:
+    with pynng.Req0(dial=bare_url, recv_max_size=WIRE_BYTES_MAX) as socket:
         async with open_links() as links, trio.open_nursery() as nursery:
             await nursery.start(run_actor, EchoActor(), ECHO, near)
             far.add_route(ECHO, links.to(url))

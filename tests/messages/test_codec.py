@@ -22,7 +22,7 @@ def values(info: inspect.Type) -> st.SearchStrategy[typing.Any]:
     """Values of a type, as its decoder knows it."""
     match info:
         case inspect.StructType(cls=cls, fields=fields):
-            wanted = {field.name: st.deferred(lambda t=field.type: values(t)) for field in fields}
+            wanted = {field.name: values(field.type) for field in fields}
             return st.builds(cls, **wanted)
         case inspect.UnionType(types=types):
             return st.one_of([values(kind) for kind in types])

@@ -104,7 +104,7 @@ def test_a_changed_byte_is_never_read_as_if_nothing_had_happened(
     raw[at] ^= data.draw(st.integers(1, 255))
     path.write_bytes(raw)
 
-    read = []
+    read: list[Entry] = []
     with contextlib.suppress(JournalError):
         read.extend(read_journal(folder))
 
