@@ -192,3 +192,33 @@ async def test_a_crash_and_the_life_after_it_are_replayed_too(
     count = await replay_actor(BROKER, read_journal(tmp_path), FrailActor)
 
     assert (count.lives, count.heard, count.decisions) == (2, 2, 2)
+
+
+class HastyActor(Actor[WorkWanted]):
+    """Asks, and turns away before an answer comes."""
+
+    def __init__(self, source: RefSource) -> None:
+        self._store = source.ref(STORE, sender=BROKER)
+
+    async def hear(self, message: WorkWanted) -> Message:
+        with trio.move_on_after(1):
+            await self._store.ask(Tick(), timeout_s=60)
+        return Idle(retry_ms=1)
+
+
+async def test_an_ask_that_the_actor_gave_up_is_given_up_again(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    with JournalWriter(tmp_path) as writer:
+        post = Post(RunId("r"), recorder=Recorder(writer))
+        post.register(Mailbox(STORE))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run_actor, HastyActor(post), BROKER, post)
+            for _ in range(2):
+                request = WorkWanted(worker=ASKER)
+                await post.ref(BROKER, sender=ASKER).ask(request, timeout_s=60)
+            nursery.cancel_scope.cancel()
+
+    count = await replay_actor(BROKER, read_journal(tmp_path), HastyActor)
+
+    assert (count.heard, count.decisions) == (2, 4)
