@@ -70,7 +70,6 @@ class RecordedPost:
         received = [entry for entry in life if entry.kind == "received"]
         self._received = {entry.index: entry for entry in received}
         self._order = [entry.index for entry in received]
-        self._given = 0
         self._turn = trio.Event()
 
     def ref(self, to: ActorName, *, sender: ActorName) -> Ref:
@@ -137,13 +136,12 @@ class RecordedPost:
             await self._no_answer(index, timeout_s)
             raise AskTimeoutError(to, name, timeout_s)
         with trio.move_on_after(TURN_S) as waiting:
-            while self._order[self._given] != index:
+            while self._order[0] != index:
                 await self._turn.wait()
         if waiting.cancelled_caught:
             self.expect_nothing()
-            self.scope.cancel()
             await trio.lowlevel.checkpoint_if_cancelled()
-        self._given += 1
+        self._order.remove(index)
         self._turn.set()
         self._turn = trio.Event()
         if entry.error == TIMEOUT:

@@ -222,3 +222,41 @@ async def test_an_ask_that_the_actor_gave_up_is_given_up_again(
     count = await replay_actor(BROKER, read_journal(tmp_path), HastyActor)
 
     assert (count.heard, count.decisions) == (2, 4)
+
+
+class OrderedActor(Actor[WorkWanted]):
+    """Asks two stores, one after the other."""
+
+    def __init__(self, source: RefSource, *, order: tuple[int, int] = (0, 1)) -> None:
+        self._refs = [source.ref(ActorName(f"store/{n}"), sender=BROKER) for n in order]
+        self._order = order
+
+    async def hear(self, message: WorkWanted) -> Message:
+        for number, ref in zip(self._order, self._refs, strict=True):
+            await ref.ask(
+                StoreBlob(name="n", sha256=str(number), kind="png", data=b""), timeout_s=60
+            )
+        return Idle(retry_ms=1)
+
+
+async def test_another_order_of_asking_is_a_difference(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    with JournalWriter(tmp_path) as writer:
+        post = Post(RunId("r"), recorder=Recorder(writer))
+        async with trio.open_nursery() as nursery:
+            for number in range(2):
+                store = ActorName(f"store/{number}")
+                await nursery.start(run_actor, StoreActor(), store, post)
+            await nursery.start(run_actor, OrderedActor(post), BROKER, post)
+            request = WorkWanted(worker=ASKER)
+            await post.ref(BROKER, sender=ASKER).ask(request, timeout_s=60)
+            nursery.cancel_scope.cancel()
+
+    with pytest.raises(DecisionDiffers) as caught:
+        await replay_actor(
+            BROKER, read_journal(tmp_path), lambda source: OrderedActor(source, order=(1, 0))
+        )
+
+    assert isinstance(caught.value.recorded, StoreBlob)
+    assert caught.value.recorded.sha256 == "0"
