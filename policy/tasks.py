@@ -18,6 +18,8 @@ _SLEEP_MAX_S = 600
 """Of one set-up step; OSWorld's longest is 20."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FILE = re.compile(r"(files|gold)(/[A-Za-z0-9_ ()+,=@-][A-Za-z0-9._ ()+,=@-]*)+")
+_SOURCES = {"download": "url", "upload_file": "local_path"}
+"""Set-up steps that send files, and where they name the source of each."""
 _SPLITS = ("train", "held-out")
 _OFFLINE_GETTERS = ("cloud_file", "rule_relativeTime")
 _INFEASIBLE = "infeasible"
@@ -207,6 +209,16 @@ class _Reader:
             self.expect(step.get("parameters"), dict, f"{here}.parameters")
             if step["type"] == "sleep":
                 self._check_sleep(step["parameters"].get("seconds"), f"{here}.parameters.seconds")
+            if step["type"] in _SOURCES:
+                files = step["parameters"].get("files")
+                self._check_sent(files, _SOURCES[step["type"]], f"{here}.parameters.files")
+
+    def _check_sent(self, files: Any, source: str, field: str) -> None:
+        self.expect(files, list, field)
+        for index, file in enumerate(files):
+            self.expect(file, dict, f"{field}[{index}]")
+            for key in (source, "path"):
+                self.expect(file.get(key), str, f"{field}[{index}].{key}")
 
     def _check_sleep(self, seconds: Any, field: str) -> None:
         is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
@@ -314,14 +326,15 @@ class _Reader:
             if not _FILE.fullmatch(name):
                 self.refuse("files", f"{name!r} is no file name of a task: use plain characters")
         for field, value in _texts_in(task, ""):
-            if not value.startswith(BUNDLE_SCHEME):
+            is_local = field.endswith(".local_path")
+            if not (is_local or value.startswith(BUNDLE_SCHEME)):
                 continue
             name = value.removeprefix(BUNDLE_SCHEME)
             if name not in self._files:
-                self.refuse(field, f"{value} names a file that does not lie beside the task")
+                self.refuse(field, f"{value!r} names a file that does not lie beside the task")
             is_expected = field.startswith("evaluator.expected")
             if name.startswith("gold/") and not is_expected:
-                self.refuse(field, f"{value} is gold: it may only be named in evaluator.expected")
+                self.refuse(field, f"{value!r} is gold: only evaluator.expected may name it")
 
 
 def _texts_in(value: Any, field: str) -> Iterator[tuple[str, str]]:

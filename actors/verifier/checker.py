@@ -191,14 +191,18 @@ class Checker:
         files = {f"{BUNDLE_SCHEME}{file.name}": file.data for file in task.files}
         gold = dict(_gold_names(task))
         for dest, url in gold.items():
-            target = work / "cache" / dest
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(files[url])
-            for made in (target, *target.parents):
-                if made == work / "cache":
-                    break
-                os.chown(made, self._uid, self._uid)
+            self._lay(work / "cache" / dest, files[url])
+        for dest, url in _step_files(task):
+            self._lay(work / dest, files[url])
         return frozenset(gold)
+
+    def _lay(self, target: Path, data: bytes) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+        for made in (target, *target.parents):
+            if made.stat().st_uid == self._uid:
+                break
+            os.chown(made, self._uid, self._uid)
 
     def _start(self) -> None:
         if self._zygote is not None and self._zygote.poll() is None:
@@ -304,3 +308,14 @@ def _gold_names(task: Task) -> Iterator[tuple[str, str]]:
             paths, dests = [paths], [dests]
         for path, dest in zip(paths, dests, strict=True):
             yield dest, path
+
+
+def _step_files(task: Task) -> Iterator[tuple[str, str]]:
+    """Place in the verdict's folder and `bundle://` name of each file a postconfig step sends."""
+    for step in task_json(task)["evaluator"].get("postconfig") or []:
+        for file in step["parameters"].get("files") or []:
+            if step["type"] == "upload_file":
+                yield f"home/{file['local_path']}", BUNDLE_SCHEME + file["local_path"]
+            elif step["type"] == "download" and file["url"].startswith(BUNDLE_SCHEME):
+                cached = f"{uuid.uuid5(uuid.NAMESPACE_URL, file['url'])}_{Path(file['path']).name}"
+                yield f"cache/{cached}", file["url"]

@@ -128,6 +128,10 @@ def _decide_error(error: Raised, gold: frozenset[str]) -> _Decision:
         return "unsupported", f"the checker needs {error.text}, which is not installed"
     if error.is_refused == "True":
         return "unsupported", f"the checker needs the network: {error.text}"
+    if error.kind == "MemoryError":
+        return "infra", said
+    if error.kind in ("ImportError", "ModuleNotFoundError"):
+        return "checker_error", said
     if error.phase == "postconfig":
         return "infra", f"a step before the check failed: {error.kind}: {error.text}"
     if error.phase in ("prepare", "gold"):

@@ -30,7 +30,7 @@ KNOWN = Vocabulary(
     ),
     setup_types=frozenset(
         {"execute", "download", "open", "launch", "sleep", "activate_window", "command"}
-        | {"chrome_open_tabs"}
+        | {"chrome_open_tabs", "upload_file"}
     ),
     unsupported={"metric:compare_audios": "needs librosa, which is not installed"},
 )
@@ -48,6 +48,10 @@ def _task(**changes: Any) -> dict[str, Any]:
         "evaluator": {"func": "compare_text_file", "result": VM, "expected": GOLD},
     }
     return {key: value for key, value in {**task, **changes}.items() if value is not None}
+
+
+def _upload(name: str) -> dict[str, Any]:
+    return {"type": "upload_file", "parameters": {"files": [{"local_path": name, "path": "/a"}]}}
 
 
 def _evaluator(**changes: Any) -> dict[str, Any]:
@@ -133,6 +137,21 @@ def test_a_bundled_task_names_its_template_and_split():
             _task(config=[{"type": "open", "parameters": {"path": "bundle://gold/a"}}]),
             "config[0].parameters.path",
             "is gold",
+        ),
+        (
+            _task(config=[{"type": "download", "parameters": {"files": [{"path": "/a"}]}}]),
+            "config[0].parameters.files[0].url",
+            "None stands where a text is needed",
+        ),
+        (
+            _task(config=[_upload("gold/a")]),
+            "config[0].parameters.files[0].local_path",
+            "is gold",
+        ),
+        (
+            _task(config=[_upload("../secret")]),
+            "config[0].parameters.files[0].local_path",
+            "does not lie beside the task",
         ),
     ],
 )  # fmt: skip

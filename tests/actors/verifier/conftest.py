@@ -110,8 +110,7 @@ def make_task(vocabulary: Vocabulary) -> Callable[..., Task]:
             "instruction": "Write it.",
             "evaluator": {key: value for key, value in whole.items() if value is not None},
         }
-        return read_task(
-            msgspec.json.encode(task), {"gold/a.txt": b"right\n"}, vocabulary, file="test.json"
-        )
+        files = {"gold/a.txt": b"right\n", "files/a.txt": b"right\n"}
+        return read_task(msgspec.json.encode(task), files, vocabulary, file="test.json")
 
     return make

@@ -7,6 +7,7 @@ probe), `cut` (announces more bytes than it sends), `dying` (gone when a file is
 
 from __future__ import annotations
 
+import email
 import http.server
 import json
 import os
@@ -43,12 +44,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._send_file(urllib.parse.parse_qs(body.decode())["file_path"][0])
         elif self.path in ("/execute", "/setup/execute"):
             self._execute(json.loads(body))
+        elif self.path == "/setup/upload":
+            self._receive(body)
         elif self.path == "/setup/activate_window":
             self._answer(404, b"no such window")
         elif self.path == "/setup/open_file":
             self._answer(400, b"no")
         else:
             self._answer(404, b"{}")
+
+    def _receive(self, body: bytes) -> None:
+        head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
+        form = email.message_from_bytes(head + body)
+        fields = {
+            part.get_param("name", header="content-disposition"): part for part in form.walk()
+        }
+        name = fields["file_path"].get_payload(decode=True).decode()
+        (self.folder / name.lstrip("/")).write_bytes(fields["file_data"].get_payload(decode=True))
+        self._answer(200, b"uploaded")
 
     def _send_file(self, name: str) -> None:
         if self.mode == "dying":

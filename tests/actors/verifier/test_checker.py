@@ -48,7 +48,7 @@ def test_a_right_file_is_a_success_with_its_evidence(checker, desktop, make_task
 
     assert (verdict.verdict, verdict.score, verdict.reason) == ("success", 1.0, "")
     assert [e.name for e in verdict.evidence] == ["a.txt", "gold.txt"]
-    assert verdict.evidence[0].sha256 == verdict.evidence[1].sha256 == task.files[0].sha256
+    assert verdict.evidence[0].sha256 == verdict.evidence[1].sha256 == task.files[1].sha256
     assert [(e.path, e.status) for e in verdict.exchanges][-2:] == [
         ("/file", 200),
         ("/terminal", 200),
@@ -211,6 +211,18 @@ def test_steps_before_the_check_run_and_a_closed_window_is_an_answer(checker, de
     verdict = checker.verify(make_task(postconfig=steps), guest.pid, "DONE")
 
     assert (verdict.verdict, verdict.score) == ("success", 1.0)
+
+
+@pytest.mark.parametrize(("kind", "where"), [("upload_file", "local_path"), ("download", "url")])
+def test_steps_before_the_check_may_send_the_tasks_files(checker, desktop, make_task, kind, where):
+    guest = desktop()
+    guest.write(RESULT, b"wrong\n")
+    name = "files/a.txt" if kind == "upload_file" else "bundle://files/a.txt"
+    step = {"type": kind, "parameters": {"files": [{where: name, "path": RESULT}]}}
+
+    verdict = checker.verify(make_task(postconfig=[step]), guest.pid, "DONE")
+
+    assert (verdict.verdict, verdict.reason) == ("success", "")
 
 
 def test_lists_are_joined_as_osworld_joins_them(checker, desktop, make_task):

@@ -99,6 +99,14 @@ def test_an_exception_is_laid_at_the_door_it_came_through(phase: str, verdict: s
     assert _verdict(error=Raised(kind="KeyError", text="x", phase=phase))[0] == verdict
 
 
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [("MemoryError", "infra"), ("ImportError", "checker_error"), ("KeyError", "failure")],
+)
+def test_what_this_host_lacks_is_not_the_policys_failure(kind: str, verdict: str):
+    assert _verdict(error=Raised(kind=kind, text="x", phase="metric"))[0] == verdict
+
+
 def test_the_closed_window_is_an_answer_and_a_refused_command_is_not():
     window = msgspec.structs.replace(
         ASKED, phase="postconfig", path="/setup/close_window", status=404
