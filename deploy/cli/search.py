@@ -128,5 +128,5 @@ def search_here(
         policy=policy,
         checker=checker,
     )
-    with keep_logs(node="all", run_id=folder.run, folder=folder.logs):
+    with keep_logs(node="all", run_id=folder.run, folder=folder.logs, to_stderr=False):
         return run_until_interrupted(conduct, hint)

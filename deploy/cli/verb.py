@@ -62,7 +62,7 @@ def require_host(folder: Path) -> None:
     Raises:
         HostError: naming the first lack and the command that mends it.
     """
-    for check in check_host(folder):
+    for check in check_host(folder, is_quick=True):
         if not check.ok:
             raise HostError(f"{check.name}: {check.detail}; {check.mend} (see `envs-node doctor`)")
 
