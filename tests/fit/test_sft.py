@@ -1,0 +1,175 @@
+"""The fit: it learns, it weighs, it goes on where it was cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+from structlog.testing import capture_logs
+
+from envs_node.fit.examples import collect_examples
+from envs_node.fit.sft import NothingToFitError, fit_policy
+from envs_node.messages.fit import FitSettings
+from envs_node.messages.ledger import Trajectory
+from envs_node.policy.backend import Policy, PolicyError
+from envs_node.policy.models.load import load_policy
+
+MakeTrajectory = Callable[..., Trajectory]
+SETTINGS = FitSettings(batch_size=4, checkpoint_steps=3, learning_rate=2e-3)
+
+
+class CutShort(Exception):
+    """Stands for a crash in the middle of a fit."""
+
+
+def weights_of(folder: Path) -> bytes:
+    return (folder / "model.safetensors").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def ledger(make_trajectory: MakeTrajectory) -> tuple[Trajectory, ...]:
+    return tuple(make_trajectory(seed, success_rate=seed % 4 / 4) for seed in range(10))
+
+
+def test_a_fit_cut_short_ends_in_the_same_weights(
+    ledger: tuple[Trajectory, ...], base: Path, tmp_path: Path
+) -> None:
+    def cut_at_seven(step: int, of: int, loss: float) -> None:
+        if step == 7:
+            raise CutShort
+
+    whole = fit_policy(ledger, base, tmp_path / "whole", SETTINGS)
+    with pytest.raises(CutShort):
+        fit_policy(ledger, base, tmp_path / "cut", SETTINGS, cut_at_seven)
+    resumed = fit_policy(ledger, base, tmp_path / "cut", SETTINGS)
+
+    assert weights_of(tmp_path / "cut") == weights_of(tmp_path / "whole")
+    assert resumed.resumed
+    assert not whole.resumed
+    assert msgspec.structs.replace(resumed, wall_s=0, resumed=False) == msgspec.structs.replace(
+        whole, wall_s=0
+    )
+
+
+def test_learning_really_happens(
+    ledger: tuple[Trajectory, ...], base: Path, tmp_path: Path
+) -> None:
+    settings = msgspec.structs.replace(SETTINGS, epochs=12)
+
+    report = fit_policy(ledger, base, tmp_path / "fitted", settings)
+
+    old, new = load_policy(base), load_policy(tmp_path / "fitted")
+    assert report.loss_last < report.loss_first
+    assert report.kl_old_new < 0
+    assert report.entropy_after < report.entropy_before
+    assert hits(new, ledger) > hits(old, ledger) + 5
+    assert new.name != old.name
+
+
+def hits(policy: Policy, ledger: tuple[Trajectory, ...]) -> int:
+    """Steps of the ledger that are the policy's greedy choice."""
+    count = 0
+    for example in collect_examples(ledger, certified_only=True).examples:
+        best = policy.propose(example.state, samples=1, temperature=1.0, seed=0, greedy=True)[0]
+        count += policy.score(example.state, [example.action])[0] == best.log_prob
+    return count
+
+
+def test_a_task_that_is_always_solved_is_not_learned_beside_a_hard_one(
+    make_trajectory: MakeTrajectory, base: Path, tmp_path: Path
+) -> None:
+    easy, hard = make_trajectory(1, success_rate=1.0), make_trajectory(2, success_rate=0.0)
+
+    report = fit_policy((easy, hard), base, tmp_path / "fitted", SETTINGS)
+
+    assert report.weight_min == 0.0
+    assert report.weight_max > 1.5
+    assert report.examples == len(easy.steps) + len(hard.steps)
+
+
+def test_a_fit_that_is_done_is_not_done_again(
+    ledger: tuple[Trajectory, ...], base: Path, tmp_path: Path
+) -> None:
+    first = fit_policy(ledger[:2], base, tmp_path / "fitted", SETTINGS)
+    steps: list[int] = []
+
+    again = fit_policy(
+        ledger[:2], base, tmp_path / "fitted", SETTINGS, lambda step, of, loss: steps.append(step)
+    )
+
+    assert again == first
+    assert steps == []
+
+
+def test_checkpoints_of_another_fit_are_not_gone_on_from(
+    ledger: tuple[Trajectory, ...], base: Path, tmp_path: Path
+) -> None:
+    fit_policy(ledger[:3], base, tmp_path / "fitted", SETTINGS)
+
+    report = fit_policy(ledger[3:6], base, tmp_path / "fitted", SETTINGS)
+    fit_policy(ledger[3:6], base, tmp_path / "fresh", SETTINGS)
+
+    assert not report.resumed
+    assert weights_of(tmp_path / "fitted") == weights_of(tmp_path / "fresh")
+
+
+def test_a_torn_checkpoint_is_passed_over(
+    ledger: tuple[Trajectory, ...], base: Path, tmp_path: Path
+) -> None:
+    def cut_at_eight(step: int, of: int, loss: float) -> None:
+        if step == 8:
+            raise CutShort
+
+    with pytest.raises(CutShort):
+        fit_policy(ledger, base, tmp_path / "cut", SETTINGS, cut_at_eight)
+    (tmp_path / "cut/checkpoints/checkpoint-6/trainer_state.json").unlink()
+    fit_policy(ledger, base, tmp_path / "cut", SETTINGS)
+    fit_policy(ledger, base, tmp_path / "whole", SETTINGS)
+
+    assert weights_of(tmp_path / "cut") == weights_of(tmp_path / "whole")
+
+
+def test_numbers_are_logged_before_the_first_step_and_nothing_is_printed(
+    ledger: tuple[Trajectory, ...],
+    base: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with capture_logs() as logs:
+        fit_policy(ledger, base, tmp_path / "fitted", SETTINGS)
+
+    events = [log["event"] for log in logs]
+    assert events[0] == "fit.prepared"
+    assert events[1] == "fit.stepped"
+    assert events[-1] == "fit.finished"
+    assert {"examples", "examples_before_sharing", "optimizer_steps"} <= logs[0].keys()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_global_random_state_is_left_alone(
+    ledger: tuple[Trajectory, ...], base: Path, tmp_path: Path
+) -> None:
+    before = torch.random.get_rng_state()
+
+    fit_policy(ledger[:2], base, tmp_path / "fitted", SETTINGS)
+
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_nothing_to_fit_on_says_what_to_do(
+    make_trajectory: MakeTrajectory, base: Path, tmp_path: Path
+) -> None:
+    unsure = (make_trajectory(1, is_certified=False),)
+
+    with pytest.raises(NothingToFitError, match=r"0 trajectories of 1 .* search first"):
+        fit_policy(unsure, base, tmp_path / "fitted", SETTINGS)
+
+
+def test_a_base_that_is_no_policy_is_refused(
+    ledger: tuple[Trajectory, ...], tmp_path: Path
+) -> None:
+    with pytest.raises(PolicyError, match="no policy folder"):
+        fit_policy(ledger, tmp_path / "nowhere", tmp_path / "fitted", SETTINGS)
