@@ -11,5 +11,6 @@ def weighted_loss(losses: Tensor, weights: Tensor) -> Tensor:
     It is divided by the number of examples and not by the batch's weights: weights have a mean of
     1 over the whole set, so a batch of hard examples pulls harder than one of easy ones.
     """
-    assert losses.shape == weights.shape and losses.dim() == 1, (losses.shape, weights.shape)
+    assert losses.dim() == 1, losses.shape
+    assert losses.shape == weights.shape, (losses.shape, weights.shape)
     return (losses * weights).mean()

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 import torch
 from torch import Tensor, nn
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from envs_node.fit.checkpoint import digest_fit, open_checkpoints, read_report, write_report
 from envs_node.fit.examples import collect_examples
@@ -166,7 +166,7 @@ def _train(
         )
         trainer.learner = learner
         trainer.smoothing = settings.label_smoothing
-        trainer.pop_callback(_printer())
+        trainer.pop_callback(PrinterCallback)
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
     return [float(row["loss"]) for row in trainer.state.log_history if "loss" in row]
 
@@ -188,7 +188,7 @@ class _WeightedTrainer(Trainer):
         model: nn.Module,
         inputs: dict[str, Tensor],
         return_outputs: bool = False,
-        num_items_in_batch: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor:
         """Weighted loss of one batch."""
         batch = dict(inputs)
@@ -206,13 +206,6 @@ class _Steps(TrainerCallback):
             _log.debug("fit.stepped", step=state.global_step, loss=logs["loss"])
             if self._on_step is not None:
                 self._on_step(state.global_step, state.max_steps, float(logs["loss"]))
-
-
-def _printer() -> type[TrainerCallback]:
-    """The callback that writes every log line to standard output."""
-    from transformers import PrinterCallback
-
-    return PrinterCallback
 
 
 @contextmanager

@@ -16,7 +16,9 @@ from envs_node.policy.models.load import read_card
 class Learner(Protocol):
     """A model, and how states and actions become its input. Items are the learner's own."""
 
-    model: nn.Module
+    @property
+    def model(self) -> nn.Module:
+        """The network, changed in place by training."""
 
     def encode(self, state: State, action: Action, text: str) -> Any | None:
         """One item to learn; None when the policy cannot say this action here."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from logging import ERROR
 
 from transformers.utils import logging
 
@@ -12,11 +13,11 @@ from transformers.utils import logging
 def quiet_transformers() -> Iterator[None]:
     """No progress bars, errors only; as it was before when this ends."""
     verbosity, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    logging.set_verbosity(ERROR)
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers has no types here
     try:
         yield
     finally:
         logging.set_verbosity(verbosity)
         if had_bars:
-            logging.enable_progress_bar()
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # as above

@@ -38,6 +38,8 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     """1 + the word where a past action's or element's name stands in the instruction, or 0."""
     attributes: list[tuple[float, ...]]
     """Of an element: centre and size as shares of the frame, then its states, 0 or 1."""
+    same_case: list[int]
+    """1 where an element's name stands in the instruction in its very spelling."""
     used: list[int]
     """1 for an element or span that a past action took."""
     spans: tuple[Span, ...]
@@ -79,6 +81,8 @@ def featurize(state: State, buckets: int) -> Features:
         matches=[0] * flat
         + [1 + find_phrase(text, words) for text in past_texts]
         + [1 + find_phrase(element.name, words) for element in elements],
+        same_case=[0] * (flat + count)
+        + [int(bool(e.name) and e.name.rstrip(".") in state.instruction) for e in elements],
         attributes=[blank] * (flat + count) + [_attributes(e, size) for e in elements],
         used=[0] * (flat + count) + [int((e.role, e.name) in names) for e in elements],
         spans=spans,

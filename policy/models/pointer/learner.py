@@ -29,11 +29,16 @@ class PointerLearner:
     """See `Learner`."""
 
     def __init__(self, folder: Path) -> None:
-        self.model = load_model(folder)
+        self._model = load_model(folder)
+
+    @property
+    def model(self) -> nn.Module:
+        """The network."""
+        return self._model
 
     def encode(self, state: State, action: Action, text: str) -> Item | None:
         """Features and choice; the text is not needed, the choice says it all."""
-        features = featurize(state, self.model.config.buckets)
+        features = featurize(state, self._model.config.buckets)
         choice = choice_of(action, features)
         return None if choice is None else (features, choice)
 
@@ -52,12 +57,12 @@ class PointerLearner:
         """Exact, in one forward pass."""
         inputs = dict(batch)
         chosen = inputs.pop("chosen")
-        self.model.eval()
+        self._model.train(mode=False)
         with torch.inference_mode():
-            choices = self.model(Batch(**inputs))
+            choices = self._model(Batch(**inputs))
             return chosen_log_probs(choices, chosen).tolist(), entropies(choices).tolist()
 
     def save(self, folder: Path) -> None:
         """Weights in single precision, and the card."""
         with quiet_transformers():
-            self.model.save_pretrained(folder)
+            self._model.save_pretrained(folder)

@@ -33,7 +33,7 @@ _LENGTH_POOL = 8
 class BaseSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the starting weights are made."""
 
-    trajectories: int = 1600
+    trajectories: int = 2000
     epochs: int = 5
     seed: int = 0
     threads: int = 1
@@ -97,7 +97,7 @@ def _make(out: Path, settings: BaseSettings, progress: Progress | None) -> BaseR
     model = PointerModel(config)
     losses = _train(model, steps, settings, progress)
     with quiet_transformers():
-        model.half().save_pretrained(out)
+        _halved(model).save_pretrained(out)
     kept = PointerPolicy(load_model(out), out.name)
     lessons = [play(_HELD_OUT + i) for i in range(settings.validation_trajectories)]
     hits = [[_is_hit(kept, step) for step in lesson] for lesson in lessons]
@@ -114,6 +114,13 @@ def _make(out: Path, settings: BaseSettings, progress: Progress | None) -> BaseR
         task_accuracy=sum(all(lesson) for lesson in hits) / max(1, len(hits)),
         entropy=sum(entropies) / max(1, len(entropies)),
     )
+
+
+def _halved(model: PointerModel) -> PointerModel:
+    for parameter in model.parameters():
+        parameter.data = parameter.data.half()
+    model.config.dtype = torch.float16
+    return model
 
 
 def _steps(first_seed: int, trajectories: int) -> list[Step]:
@@ -148,7 +155,7 @@ def _train(
             chosen = torch.tensor([examples[i][1] for i in indices])
             loss = action_losses(choices, chosen, settings.label_smoothing).mean()
             optimizer.zero_grad()
-            loss.backward()
+            torch.autograd.backward(loss)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             summed += float(loss.detach()) * len(indices)

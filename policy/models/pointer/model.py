@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ _NEIGHBOURS = (-1, 1, 2)
 """Distances between words that get a learned attention bias."""
 
 
-class PointerConfig(PreTrainedConfig):
+class PointerConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]  # its base has no types
     """Sizes of the pointer policy, and its card: dialect and coordinate space."""
 
     model_type = "envs-pointer"
@@ -34,7 +34,7 @@ class PointerConfig(PreTrainedConfig):
         buckets: int = 2048,
         dialect: str = "pointer",
         coordinate_space: str = "screen",
-        **rest: object,
+        **rest: Any,
     ) -> None:
         self.width = width
         self.layers = layers
@@ -54,6 +54,7 @@ class Batch(NamedTuple):
     positions: Tensor  # (b, t)
     matches: Tensor  # (b, t)
     attributes: Tensor  # (b, t, attributes)
+    same_case: Tensor  # (b, t)
     used: Tensor  # (b, t)
     spans: Tensor  # (b, s, 4): token of the first and last word, kind, used; -1 for none
     chords: Tensor  # (b, chords, 2): place in the instruction, used
@@ -68,7 +69,7 @@ class Choices(NamedTuple):
     chords: Tensor  # (b, chords), given `key`
 
 
-class PointerModel(PreTrainedModel):
+class PointerModel(PreTrainedModel):  # type: ignore[no-untyped-call]  # its base has no types
     """About a million parameters; text similarity enters as an additive attention bias."""
 
     config_class = PointerConfig
@@ -86,6 +87,7 @@ class PointerModel(PreTrainedModel):
         self.position = nn.Embedding(WORDS_MAX + 1, width)
         self.match = nn.Embedding(WORDS_MAX + 1, width)
         self.used = nn.Embedding(2, width)
+        self.same_case = nn.Embedding(2, width)
         self.attribute = nn.Sequential(
             nn.Linear(4 + len(vocabulary.STATES), width), nn.GELU(), nn.Linear(width, width)
         )
@@ -101,7 +103,7 @@ class PointerModel(PreTrainedModel):
         self.span_last = nn.Linear(width, width)
         self.span_kind = nn.Embedding(len(SPAN_KINDS), width)
         self.span_used = nn.Embedding(2, width)
-        self.post_init()
+        self.post_init()  # type: ignore[no-untyped-call]  # transformers has no types here
 
     def _init_weights(self, module: nn.Module) -> None:
         """Keep the initial values of torch: they are what was measured."""
@@ -123,10 +125,11 @@ class PointerModel(PreTrainedModel):
         past = (types == PAST)[..., None]
         element = (types == ELEMENT)[..., None]
         tokens = grams + self.token_type(types) + self.match(batch.matches) + self.used(batch.used)
-        tokens = tokens + self.position(batch.positions)
+        tokens = tokens + self.position(batch.positions) + self.same_case(batch.same_case)
         tokens = tokens + past * self.operation(kinds * past[..., 0])
         shape = self.kind(kinds * element[..., 0]) + self.attribute(batch.attributes)
-        return tokens + element * shape
+        result: Tensor = tokens + element * shape
+        return result
 
     def _choices(self, tokens: Tensor, batch: Batch) -> Choices:
         states = len(tokens)
@@ -157,7 +160,7 @@ class PointerModel(PreTrainedModel):
         keys = self.span_first(tokens[rows, known[..., 0]])
         keys = keys + self.span_last(tokens[rows, known[..., 1]])
         keys = keys + self.span_kind(known[..., 2]) + self.span_used(known[..., 3])
-        logits = (self.span_query(tokens[:, 0])[:, None] * keys).sum(-1)
+        logits: Tensor = (self.span_query(tokens[:, 0])[:, None] * keys).sum(-1)
         logits = logits / math.sqrt(self.config.width)
         return logits.masked_fill(spans[..., 0] < 0, IMPOSSIBLE)
 
@@ -184,17 +187,16 @@ class _Block(nn.Module):
         bias = torch.einsum("bnij,hn->bhij", bias, scales) + mask
         seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         tokens = tokens + self.output(seen.transpose(1, 2).reshape(states, length, width))
-        mixed = self.mix(self.mix_norm(tokens))
-        return tokens + mixed
+        result: Tensor = tokens + self.mix(self.mix_norm(tokens))
+        return result
 
 
 def collate(features: Sequence[Features]) -> Batch:
     """Pad states to one length."""
     length = max(len(one.types) for one in features)
     spans = max(1, max(len(one.spans) for one in features))
-    buckets_padding = features[0].grams[0][-1]
     blank = (0.0,) * len(features[0].attributes[0])
-    empty = (buckets_padding,) * GRAMS
+    empty = (features[0].grams[0][-1],) * GRAMS  # a blank text ends in padding
 
     def pad(rows: list[list[int]], value: int) -> Tensor:
         return torch.tensor([row + [value] * (length - len(row)) for row in rows])
@@ -208,6 +210,7 @@ def collate(features: Sequence[Features]) -> Batch:
         attributes=torch.tensor(
             [one.attributes + [blank] * (length - len(one.attributes)) for one in features]
         ),
+        same_case=pad([one.same_case for one in features], 0),
         used=pad([one.used for one in features], 0),
         spans=torch.tensor([_span_rows(one, spans) for one in features]),
         chords=torch.tensor(

@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +30,8 @@ class PointerPolicy:
     needs_pixels = False
 
     def __init__(self, model: PointerModel, name: str) -> None:
-        self.model = model.eval()
+        self.model = model
+        self.model.train(mode=False)
         self.name = name
 
     def propose(
@@ -73,9 +75,19 @@ def load_pointer(folder: Path) -> PointerPolicy:
 
 
 def load_model(folder: Path) -> PointerModel:
-    """Load the network in single precision, whatever precision it is kept in."""
+    """Load the network in single precision, whatever precision it is kept in.
+
+    Raises:
+        ValueError: the weights are those of another network.
+    """
     with quiet_transformers():
-        model = PointerModel.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        loaded: Any = PointerModel.from_pretrained(
+            folder, dtype=torch.float32, local_files_only=True, output_loading_info=True
+        )
+    model, told = loaded
+    wrong = sorted([*told["missing_keys"], *told["unexpected_keys"], *told["mismatched_keys"]])
+    if wrong:
+        raise ValueError(f"made by another version: {wrong[0]} does not fit")
     assert isinstance(model, PointerModel)
     return model
 

@@ -61,13 +61,12 @@ class Screen:
         self.paragraphs: list[str] = []
         self.area: str | None = None
         """Text of an editor that fills the window; None for no editor."""
-        self.area_role = "text"
         self.cells: dict[str, str] | None = None
         """Values of a sheet's filled cells; None for no sheet."""
         self.focus = ""
         self.item_role = "menu item"
-        self.is_listed = True
-        """False for an application that tells the accessibility tree nothing."""
+        self.is_terminal = False
+        """A terminal shows itself and nothing else."""
         self._chance = chance
         self._open: list[str] = []
         self._context = False
@@ -83,6 +82,7 @@ class Screen:
         self._bar = chance.choice((18, 20, 24))
         self._row = chance.choice((17, 19, 22, 25))
         self._column = chance.choice((64, 72, 82, 90))
+        self._has_location = chance.random() < 0.2
         self._shows_windows = chance.random() < 0.9
         self.icon_role = chance.choice(("icon", "table cell"))
         self._placed: dict[tuple[str, str], Element] = {}
@@ -154,8 +154,8 @@ class Screen:
                 self._on ^= {name}
 
     def _elements(self) -> list[Element]:
-        if not self.is_listed:
-            return []
+        if self.is_terminal:
+            return self._terminal()
         if self._dialog is not None:
             return self._dialog_elements(self._dialog)
         listed: list[Element] = []
@@ -170,6 +170,11 @@ class Screen:
                 else listed + self._body()[:9] + popups
             )
         return listed + self._body()
+
+    def _terminal(self) -> list[Element]:
+        whole = (0, 0, self._width, self._height)
+        frame = self._at("frame", self.title, *whole)
+        return [frame, self._at("terminal", self.title, *whole, "", ("focused",))]
 
     def _at(
         self, role: str, name: str, x: int, y: int, width: int, height: int, value: str = "",
@@ -219,6 +224,9 @@ class Screen:
             )
             last = y + line * 36 + 40
         y = last if self.buttons else y
+        if self._has_location:
+            shown.append(self._at("text", "", 90, y, self._width - 200, 30, "", ("editable",)))
+            y += 36
         for i, name in enumerate(self.tabs):
             states = ("selected",) if name in self._on else ()
             shown.append(self._at("page tab", name, 5 + i * 95, y, 90, 28, "", states))
@@ -236,7 +244,9 @@ class Screen:
     def _form(self, y: int) -> list[Element]:
         shown: list[Element] = []
         for i, name in enumerate(self.fields):
-            states = ("editable", "focused") if name == self.focus else ("editable",)
+            states: tuple[str, ...] = (
+                ("editable", "focused") if name == self.focus else ("editable",)
+            )
             shown.append(self._at("label", name, 8, y + 8 + i * 40, 100, 17))
             value = self._values.get(name, "")
             shown.append(self._at("text", name, 118, y + i * 40, 220, 34, value, states))
@@ -248,12 +258,11 @@ class Screen:
 
     def _document(self, y: int) -> list[Element]:
         shown: list[Element] = []
+        states: tuple[str, ...]
         below = max(60, self._height - y - 30)
         if self.area is not None:
             states = ("editable", "focused") if self.focus == "" else ("editable",)
-            shown.append(
-                self._at(self.area_role, EDITOR, 1, y, self._width - 2, below, self.area, states)
-            )
+            shown.append(self._at("text", EDITOR, 1, y, self._width - 2, below, self.area, states))
         for i, text in enumerate(self.paragraphs):
             states = ("editable", "focused") if text == self.focus else ("editable",)
             shown.append(

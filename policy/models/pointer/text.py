@@ -18,8 +18,7 @@ SPAN_KINDS = ("quoted", "number", "word", "phrase")
 _QUOTES = "\"'\u201c\u201d\u2018\u2019"
 _TOKEN = re.compile(rf"[{_QUOTES}]|[^\s{_QUOTES}]+")
 _QUOTED = re.compile(
-    "(?<!\\w)(?:'([^']+)'|\"([^\"]+)\""
-    "|\u201c([^\u201d]+)\u201d|\u2018([^\u2019]+)\u2019)(?!\\w)"
+    "(?<!\\w)(?:'([^']+)'|\"([^\"]+)\"|\u201c([^\u201d]+)\u201d|\u2018([^\u2019]+)\u2019)(?!\\w)"
 )
 _NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)?%?")
 _GRAM_WORD = re.compile(r"[\w+]+|[^\w\s]+")
@@ -50,9 +49,9 @@ def split_words(instruction: str) -> tuple[Word, ...]:
         start, end = match.span()
         core = end
         while core - start > 1 and instruction[core - 1] in _TRAILING:
+            if instruction[start:core].endswith("..."):
+                break  # an ellipsis belongs to the name of a menu item
             core -= 1
-        if end - core >= 3:  # an ellipsis belongs to the name of a menu item
-            core = end
         words.append(Word(instruction[start:core], start, core))
         if core < end:
             words.append(Word(instruction[core:end], core, end))

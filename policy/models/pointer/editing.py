@@ -1,0 +1,226 @@
+"""Generated tasks on texts, sheets and shells."""
+
+from __future__ import annotations
+
+import random
+
+from envs_node.policy.models.pointer.phrases import (
+    Lesson,
+    ask_to_save,
+    make_editor,
+    make_labels,
+    make_window,
+    quote,
+    say,
+)
+from envs_node.policy.models.pointer.screens import EDITOR, Move
+from envs_node.policy.models.pointer.vocabulary import CHORDS
+from envs_node.policy.models.pointer.words import make_label, make_name, make_number, make_value
+
+_KEEPERS = ("Saver", "Saving", "Savings", "Saves")
+"""Buttons that sound like saving; where one is to be pushed, nothing else saves."""
+_STYLES = (("ctrl+b", "bold"), ("ctrl+i", "italic"), ("ctrl+u", "underlined"))
+
+
+def append_text(chance: random.Random) -> Lesson:
+    """Something behind all the rest."""
+    screen, value = make_editor(chance), make_value(chance)
+    moves = [Move("key", "ctrl+end"), Move("type", value)]
+    wordings: tuple[str, ...] = (
+        "Put {v} below the existing text", "Insert {v} after the last line",
+        "Attach {v} at the bottom", "Let the text close with {v}", "Append {v}",
+        "Continue the text at its end with {v}", "{v} must come last in the text",
+        "Go to the very end and enter {v}", "The list goes on with {v} at the end",
+        "Add one more line saying {v}", "At the end of the page add {v}",
+    )  # fmt: skip
+    if chance.random() < 0.2:
+        moves.insert(1, Move("key", "enter"))
+        wordings = ("On a fresh line after the last one, enter {v}",
+                    "Start a new line at the bottom, with {v} in it",
+                    "Open a fresh line at the very end for {v}")  # fmt: skip
+    said = say(chance, wordings, v=quote(chance, value))
+    return screen, *_ended(chance, screen.buttons, said, moves)
+
+
+def overwrite_text(chance: random.Random) -> Lesson:
+    """Something in place of all the rest, or nothing at all."""
+    screen, value = make_editor(chance), make_value(chance)
+    moves = [Move("key", "ctrl+a"), Move("type", value)]
+    wordings: tuple[str, ...] = (
+        "Substitute all of the content by {v}", "Let {v} be the only text", "Rewrite it all as {v}",
+        "Drop what is there and enter {v} instead", "Exchange the entire text for {v}",
+        "Only {v} shall remain of the text", "Overwrite all that is here by {v}",
+        "Replace the content: {v}", "Have {v} replace every line",
+    )  # fmt: skip
+    if chance.random() < 0.2:
+        moves = [Move("key", "ctrl+a"), Move("key", "delete")]
+        wordings = ("Empty the text", "Clear all of the text away", "Erase the entire content")
+    said = say(chance, wordings, v=quote(chance, value))
+    return screen, *_ended(chance, screen.buttons, said, moves)
+
+
+def type_text(chance: random.Random) -> Lesson:
+    """Something where the cursor is, or at the top."""
+    screen, value = make_editor(chance), make_value(chance)
+    moves = [Move("type", value)]
+    wordings: tuple[str, ...] = (
+        "Write {v} here", "Input {v} in the editor", "Enter {v}", "Key in {v}", "Just write {v}",
+        "The text gets {v} where the cursor is", "Now type {v} into the page",
+    )  # fmt: skip
+    if chance.random() < 0.25:
+        moves.insert(0, Move("key", "ctrl+home"))
+        wordings = ("Begin the text with {v}", "Place {v} before the first line",
+                    "Prefix the text by {v}", "At the very top, enter {v}",
+                    "Put {v} at the start of the text")  # fmt: skip
+    said = say(chance, wordings, v=quote(chance, value))
+    return screen, *_ended(chance, screen.buttons, said, moves)
+
+
+def _ended(
+    chance: random.Random, buttons: list[tuple[str, str]], said: str, moves: list[Move]
+) -> tuple[str, list[Move]]:
+    """End an edit by a button, by saving, or not at all."""
+    if chance.random() > 0.3:
+        return ask_to_save(chance, said, moves)
+    button = chance.choice(_KEEPERS) if chance.random() < 0.5 else make_label(chance)
+    buttons.append(("push button", button))
+    wordings = (", then hit {b}", " and push {b}", "; close with the {b} control",
+                " and click on {b}", ", and press the {b} control")  # fmt: skip
+    return said + say(chance, wordings, b=button), [*moves, Move("click", button, "push button")]
+
+
+def click_into_text(chance: random.Random) -> Lesson:
+    """A place in the text first, then the typing."""
+    screen, value = make_window(chance), make_value(chance)
+    if chance.random() < 0.3:
+        screen.area, screen.focus = make_value(chance), "-"
+        moves = [Move("click", EDITOR, "text"), Move("type", value)]
+        wordings = (
+            "Click in the text, then write {v}",
+            "Put the cursor into the text and enter {v}",
+        )
+        return screen, *ask_to_save(chance, say(chance, wordings, v=quote(chance, value)), moves)
+    screen.paragraphs = [f"{make_value(chance)} {i}" for i in range(chance.randint(1, 4))]
+    place = chance.choice(screen.paragraphs)
+    key = chance.choice(("end", "end", "home"))
+    moves = [Move("click", place, "paragraph"), Move("key", key), Move("type", value)]
+    where = "behind" if key == "end" else "in front of"
+    said = f"In the paragraph '{place}', enter {quote(chance, value)} {where} the rest"
+    return screen, *ask_to_save(chance, said, moves)
+
+
+def style_text(chance: random.Random) -> Lesson:
+    """Everything selected, then a chord or a toolbar button."""
+    screen = make_editor(chance)
+    if chance.random() < 0.5:
+        screen.area = None
+        screen.paragraphs = [make_value(chance) for _ in range(chance.randint(1, 3))]
+    if chance.random() < 0.5:
+        chord, style = chance.choice(_STYLES)
+        move, how = Move("key", chord), chance.choice((style, f"{style} ({chord})"))
+        wordings = ("Have the entire text in {h}", "Turn all of the text {h}",
+                    "{h}: that is how all text should be",
+                    "All of it {h}: ctrl+a first")  # fmt: skip
+    else:
+        name, role = make_label(chance), chance.choice(("push button", "toggle button"))
+        screen.buttons = [(role, name)]
+        move, how = Move("click", name, role), name
+        wordings = ("Mark all of the text and push {h}", "With the full text marked, hit {h}",
+                    "Put {h} on the entire text", "Highlight all, next tap {h}")  # fmt: skip
+    said = say(chance, wordings, h=how)
+    return screen, *ask_to_save(chance, said, [Move("key", "ctrl+a"), move])
+
+
+def press_chords(chance: random.Random) -> Lesson:
+    """One or two chords."""
+    screen = make_editor(chance) if chance.random() < 0.5 else make_window(chance)
+    wanted = [chance.choice(CHORDS) for _ in range(chance.choice((1, 1, 2, 3)))]
+    wordings = ("Hit {k}", "Push {k} on the keyboard", "Give the shortcut {k}",
+                "The keys {k}, please", "On the keyboard: {k}")  # fmt: skip
+    said = say(chance, wordings, k=chance.choice((" then ", ", ", " and ")).join(wanted))
+    return screen, said, [Move("key", chord) for chord in wanted]
+
+
+def follow_sequence(chance: random.Random) -> Lesson:
+    """Two to five things in the order they are told: what teaches to keep one's place."""
+    screen = make_editor(chance) if chance.random() < 0.5 else make_window(chance)
+    names = make_labels(chance, 3)
+    screen.buttons = [("push button", name) for name in names]
+    moves: list[Move] = []
+    parts: list[str] = []
+    for _ in range(chance.choice((2, 3, 3, 4, 5))):
+        draw = chance.random()
+        if draw < 0.6:
+            chord = chance.choice(CHORDS)
+            moves.append(Move("key", chord))
+            wordings: tuple[str, ...] = (
+                "hit {k}", "press {k}", "{k}", "push {k}", "use {k}", "the {k} key",
+                "mark it with {k}", "do it by {k}", "{k} for the next part",
+            )  # fmt: skip
+            parts.append(say(chance, wordings, k=chord))
+        elif draw < 0.8 or not names:
+            value = make_value(chance)
+            moves.append(Move("type", value))
+            wordings = ("enter {v}", "type {v}", "write the name {v}", "input {v}")
+            parts.append(say(chance, wordings, v=f"'{value}'"))
+        else:
+            moves.append(Move("click", names.pop(), "push button"))
+            wordings = ("hit {b}", "click {b}", "press {b}", "tap {b}", "go for {b}")
+            parts.append(say(chance, wordings, b=moves[-1].text))
+    said = chance.choice((", ", ", then ", "; ", " and then ", " and ")).join(parts)
+    return screen, *ask_to_save(chance, said[0].upper() + said[1:], moves, 0.5)
+
+
+def fill_cells(chance: random.Random) -> Lesson:
+    """A value into a cell or two, or a chord on one."""
+    screen = make_window(chance)
+    names = ["ABCDEF"[column] + str(row) for column in range(6) for row in range(1, 13)]
+    filled = chance.sample(names, chance.randint(2, 12))
+    screen.cells = {name: make_value(chance) for name in filled}
+    screen.focus = "A1"
+    if chance.random() < 0.25:
+        cell, chord = chance.choice(names), chance.choice(("delete", "ctrl+b", "ctrl+i", "f2"))
+        wordings: tuple[str, ...] = ("Go to {c}, there hit {k}", "Mark {c} and push {k}",
+                                     "{k} on the field {c}", "Pick {c}; then {k}")  # fmt: skip
+        said = say(chance, wordings, c=cell, k=chord)
+        moves = [Move("click", cell, "table cell"), Move("key", chord)]
+        return screen, *ask_to_save(chance, said, moves)
+    moves, parts = [], []
+    for cell in chance.sample(names, chance.choice((1, 1, 2))):
+        value = make_number(chance) if chance.random() < 0.6 else make_name(chance)
+        moves += [Move("click", cell, "table cell"), Move("type", value), Move("key", "enter")]
+        shown = quote(chance, value) if chance.random() < 0.4 else value
+        wordings = ("{v} into {c}", "{v} in {c}", "{c}: {v}", "into {c} the value {v}",
+                    "{c} to {v}")  # fmt: skip
+        parts.append(say(chance, wordings, v=shown, c=cell))
+    wordings = ("Write {p}", "Fill {p}", "The sheet should get {p}", "Record {p}", "Have {p}",
+                "Put {p}", "Note {p} on the sheet", "Change {p}")  # fmt: skip
+    said = say(chance, wordings, p=chance.choice((" and ", ", then ")).join(parts))
+    return screen, *ask_to_save(chance, said, moves)
+
+
+def run_command(chance: random.Random) -> Lesson:
+    """A command line or two, each ended by enter."""
+    screen = make_window(chance)
+    screen.is_terminal = True
+    moves, parts = [], []
+    for _ in range(chance.choice((1, 1, 1, 2))):
+        command = _command_line(chance)
+        moves += [Move("type", command), Move("key", "enter")]
+        parts.append(f"'{command}'" if command.count(" ") > 2 else quote(chance, command))
+    wordings = ("Run {p} in the shell", "Have the shell do {p}", "At the prompt, execute {p}",
+                "Execute {p}", "Let the prompt run {p} with enter", "Do {p} and press enter",
+                "Give {p} to the shell and hit enter",
+                "In this terminal type {p}, then enter")  # fmt: skip
+    said = say(chance, wordings, p=chance.choice((" and then ", ", next ")).join(parts))
+    return screen, said, moves
+
+
+def _command_line(chance: random.Random) -> str:
+    words = [chance.choice(("brew", "weigh", "tally", "grind", "sift", "knit"))]
+    if chance.random() < 0.4:
+        words.append(chance.choice(("--all", "--long", "-" + chance.choice("abcdefp"))))
+    words += [make_name(chance) for _ in range(chance.choice((0, 1, 1, 2)))]
+    if chance.random() < 0.25:
+        words += [chance.choice((">", "|", ">>")), make_name(chance)]
+    return " ".join(words)
