@@ -31,19 +31,18 @@ def fingerprint(action: Action, mode: FingerprintMode = "element", grid_px: int 
     """
     match action:
         case Click(button=button, count=count, keys=keys):
-            held = "".join(f"{key}+" for key in _ordered(keys))
-            return f"click {held}{button}x{count} {_place(action, mode, grid_px)}"
+            return f"click {_held(keys)}{button}x{count} {_place(action, mode, grid_px)}"
         case Move(x=x, y=y):
             return f"move {_cell(x, y, grid_px)}"
-        case Drag(path=path, button=button):
-            start, end = path[0], path[-1]
-            ends = f"{_cell(start.x, start.y, grid_px)} to {_cell(end.x, end.y, grid_px)}"
-            return f"drag {button} {ends}"
+        case Drag(path=path, button=button, keys=keys):
+            ends = " to ".join(_cell(at.x, at.y, grid_px) for at in (*path[:1], *path[-1:]))
+            return f"drag {_held(keys)}{button} {ends}"
         case Type(text=text):
-            return f"type {_normal(text)}"
-        case Scroll(x=x, y=y, dx=dx, dy=dy):
+            # A newline is the Return key: it does something that no space does.
+            return "type " + "\n".join(_normal(line) for line in text.split("\n"))
+        case Scroll(x=x, y=y, dx=dx, dy=dy, keys=keys):
             direction = f"{_sign(dx)}{_sign(dy)}"
-            return f"scroll {direction} {_cell(x, y, grid_px)}"
+            return f"scroll {_held(keys)}{direction} {_cell(x, y, grid_px)}"
         case Key(keys=keys):
             return f"key {'+'.join(_ordered(keys))}"
         case Wait():
@@ -74,6 +73,10 @@ def _cell(x: int, y: int, grid_px: int) -> str:
 
 def _normal(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _held(keys: tuple[str, ...]) -> str:
+    return "".join(f"{key}+" for key in _ordered(keys))
 
 
 def _sign(notches: int) -> str:
