@@ -38,6 +38,10 @@ class Guest:
         """
         return self._request("POST", path, json.dumps(body).encode(), "application/json")
 
+    def get(self, path: str) -> bytes:
+        """Get the body of an answer."""
+        return self._request("GET", path, b"", "application/json")
+
     def upload(self, path: str, data: bytes) -> None:
         """Write a file inside."""
         mark = uuid4().hex

@@ -129,7 +129,7 @@ class Setup:
     def _wait_window(self, number: int, kind: str, before: set[int]) -> None:
         """Wait until a new window is up, and its picture has come to rest."""
         deadline = time.monotonic() + WINDOW_TIMEOUT_S
-        while {window.id for window in self._desktop.windows()} <= before:
+        while not any(_is_new(window, before) for window in self._desktop.windows()):
             if time.monotonic() > deadline:
                 raise SetupFailedError(number, kind, f"no new window within {WINDOW_TIMEOUT_S:g} s")
             time.sleep(_POLL_S)
@@ -157,3 +157,8 @@ class Setup:
             for name, number in self._values.items():
                 value = value.replace(name, str(number))
         return value
+
+
+def _is_new(window: Window, before: set[int]) -> bool:
+    """Whether an application has opened this since. A splash screen belongs to no class."""
+    return window.id not in before and window.app_class != ""

@@ -1,0 +1,75 @@
+"""The digests that a signature is made of."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from envs_node.actors.desktop.screen import frame_digest, pack_frame, png_of_frame, tile_digests
+from envs_node.actors.desktop.signature import files_digest
+
+
+def test_the_files_digest_tells_names_and_contents(tmp_path: Path) -> None:
+    digests = {files_digest(tmp_path)}
+    (tmp_path / "a.txt").write_text("x")
+    digests.add(files_digest(tmp_path))
+    (tmp_path / "a.txt").write_text("y")
+    digests.add(files_digest(tmp_path))
+    (tmp_path / "a.txt").rename(tmp_path / "b.txt")
+    digests.add(files_digest(tmp_path))
+    (tmp_path / "folder").mkdir()
+    digests.add(files_digest(tmp_path))
+
+    assert len(digests) == 5
+
+
+def test_hidden_files_do_not_count(tmp_path: Path) -> None:
+    before = files_digest(tmp_path)
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "a").write_text("x")
+    (tmp_path / ".lock").write_text("x")
+
+    assert files_digest(tmp_path) == before
+
+
+def test_a_link_out_of_the_home_is_not_followed(tmp_path: Path) -> None:
+    home, outside = tmp_path / "home", tmp_path / "outside"
+    home.mkdir()
+    outside.write_text("x")
+    (home / "link").symlink_to(outside)
+    before = files_digest(home)
+    outside.write_text("y")
+
+    assert files_digest(home) == before
+
+
+@given(st.integers(0, 199), st.integers(0, 299))
+def test_one_changed_pixel_changes_the_frame_and_one_tile(y: int, x: int) -> None:
+    pixels = np.zeros((200, 300, 4), np.uint8)
+    tiles, columns = tile_digests(pixels)
+    before = frame_digest(pixels)
+    pixels[y, x, 1] = 1
+
+    changed, _ = tile_digests(pixels)
+
+    assert columns == 4
+    assert len(tiles) == 4 * 12
+    assert frame_digest(pixels) != before
+    differing = [at // 4 for at in range(0, 48, 4) if tiles[at : at + 4] != changed[at : at + 4]]
+    assert differing == [y // 80 * columns + x // 80]
+
+
+def test_a_packed_frame_becomes_a_png_of_the_same_colours() -> None:
+    pixels = np.zeros((40, 30, 4), np.uint8)
+    pixels[:, :] = (10, 20, 30, 0)  # blue, green, red, unused
+
+    png = png_of_frame(pack_frame(pixels), 30, 40)
+
+    with Image.open(BytesIO(png)) as opened:
+        assert opened.size == (30, 40)
+        assert opened.getpixel((5, 5)) == (30, 20, 10)
