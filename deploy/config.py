@@ -70,11 +70,18 @@ def load_config(path: Path | None) -> Config:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; name a TOML file with --config") from error
     try:
-        config = msgspec.toml.decode(data, type=Config)
+        config = msgspec.toml.decode(data, type=Config, dec_hook=path_hook)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path}: {error}") from error
     check_config(config)
     return config
+
+
+def path_hook(kind: type, value: object) -> Path:
+    """Decode the one type of a configuration that msgspec does not know."""
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise NotImplementedError(f"a configuration holds no {kind.__name__}")
 
 
 def check_config(config: Config) -> None:

@@ -38,23 +38,26 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
 async def work(slot: Slot) -> None:
     """Work until cancelled. A head that is away is asked again, ever more slowly."""
-    failures = 0
+    failures = broken = 0
     while True:
         try:
             answer = await slot.scheduler.ask(WorkWanted(worker=slot.worker), timeout_s=_ASK_S)
         except (AskTimeoutError, ActorCrashedError) as error:
             log.warning("work.refused", worker=slot.worker, error=str(error))
-            await trio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
+            await trio.sleep(_backoff_s(failures))
             failures += 1
             continue
         failures = 0
         if isinstance(answer, Assign):
-            await _serve(slot, answer)
+            report = await _serve(slot, answer)
+            broken = broken + 1 if report is None or report.reason == "infra" else 0
+            if broken:  # do not draw the next branch into the same trouble at once
+                await trio.sleep(_backoff_s(broken - 1))
         elif isinstance(answer, Idle):
             await trio.sleep(max(answer.retry_ms, 50) / 1000)
 
 
-async def _serve(slot: Slot, assign: Assign) -> None:
+async def _serve(slot: Slot, assign: Assign) -> LeafReached | None:
     search = slot.refs(ActorName(f"search/{assign.task_id}"))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_keep_lease, search, assign)
@@ -65,6 +68,7 @@ async def _serve(slot: Slot, assign: Assign) -> None:
             await _hand_in(search, report)
             _tell_story(slot, report)
         nursery.cancel_scope.cancel()
+    return report if isinstance(report, LeafReached) else None
 
 
 async def _keep_lease(search: Ref, assign: Assign) -> None:
@@ -105,7 +109,11 @@ async def _insist(ref: Ref, message: Message) -> None:
         except (AskTimeoutError, ActorCrashedError) as error:
             name = type(message).__name__
             log.warning("report.repeated", message=name, attempt=attempt, error=str(error))
-            await trio.sleep(_BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)])
+            await trio.sleep(_backoff_s(attempt))
+
+
+def _backoff_s(attempt: int) -> float:
+    return _BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)]
 
 
 def _is_certified(report: LeafReached) -> bool:

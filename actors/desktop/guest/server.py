@@ -10,6 +10,7 @@ from __future__ import annotations
 import email.parser
 import email.policy
 import json
+import os
 import socketserver
 import threading
 from collections.abc import Callable, Mapping
@@ -132,7 +133,9 @@ def main() -> None:
     """Serve on both sockets."""
     port = ThreadingHTTPServer(("127.0.0.1", PORT), Handler)
     threading.Thread(target=port.serve_forever, daemon=True).start()
-    UnixServer(SOCKET_PATH, Handler).serve_forever()
+    unix = UnixServer(f"{SOCKET_PATH}.new", Handler)
+    os.rename(f"{SOCKET_PATH}.new", SOCKET_PATH)  # whoever sees the name finds it listening
+    unix.serve_forever()
 
 
 if __name__ == "__main__":
