@@ -34,6 +34,7 @@ START_TIMEOUT_S = 60.0
 _VERDICT_S = 60.0
 _MARGIN_S = 15.0
 """For the zygote to import a metric's packages, to kill and to answer."""
+_STOP_S = 2.0
 _UID_FIRST, _UID_COUNT = 61184, 4336
 """The range systemd keeps for dynamic users: nobody's files, no login."""
 _LOG = "zygote.log"
@@ -93,7 +94,7 @@ class Checker:
 
     @property
     def folder(self) -> Path:
-        """Where the folder of each verdict is made, and removed. Raises when never started."""
+        """Where the folder of each verdict is made, and removed; each zygote has its own."""
         assert self._root is not None, "a checker has a folder once it was started"
         return self._root
 
@@ -126,9 +127,6 @@ class Checker:
         """End the zygote and remove the working folder. May be called twice."""
         with self._lock:
             self._stop()
-            if self._root is not None:
-                shutil.rmtree(self._root, ignore_errors=True)
-                self._root = None
 
     def _verify(self, task: Task, guest_pid: int, last_action: str) -> Verdict:
         if is_infeasible(task):
@@ -210,9 +208,8 @@ class Checker:
         self._stop()
         if os.geteuid() != 0:
             raise CheckerLostError("the checker must enter the desktops' namespaces: run as root")
-        if self._root is None:
-            self._root = Path(tempfile.mkdtemp(prefix="envs-node-checker-"))
-            self._root.chmod(0o711)
+        self._root = Path(tempfile.mkdtemp(prefix="envs-node-checker-"))
+        self._root.chmod(0o711)
         with (self._root / _LOG).open("wb") as log:
             self._zygote = subprocess.Popen(
                 [str(self._source.python), "-I", "-W", "ignore", str(_SCRIPT)],
@@ -231,22 +228,25 @@ class Checker:
             "absent": self._source.absent,
             "overlay": self._overlay,
             "uid": self._uid,
+            "root": str(self._root),
         }
         self._ask(setup, START_TIMEOUT_S)
 
     def _stop(self) -> None:
         zygote, self._zygote = self._zygote, None
-        if zygote is None:
-            return
-        assert zygote.stdin is not None, "its stdin is a pipe"
-        assert zygote.stdout is not None, "its stdout is a pipe"
-        zygote.stdin.close()
-        try:
-            zygote.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            zygote.kill()
-            zygote.wait()
-        zygote.stdout.close()
+        if zygote is not None:
+            assert zygote.stdin is not None, "its stdin is a pipe"
+            assert zygote.stdout is not None, "its stdout is a pipe"
+            zygote.stdin.close()
+            try:
+                zygote.wait(timeout=_STOP_S)
+            except subprocess.TimeoutExpired:
+                zygote.kill()
+                zygote.wait()
+            zygote.stdout.close()
+        if self._root is not None:
+            shutil.rmtree(self._root, ignore_errors=True)
+            self._root = None
 
     def _ask(self, order: dict[str, Any], timeout_s: float) -> _Answer:
         zygote = self._zygote

@@ -15,10 +15,12 @@ import importlib.util
 import json
 import os
 import select
+import shutil
 import signal
 import sys
 import time
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -242,28 +244,31 @@ def _prepare(setup: dict[str, Any]) -> None:
     setup["jail"].adopt_orphans()
 
 
+def _read_lines() -> Iterator[dict[str, Any]]:
+    """Read the owner's orders until it closes standard input or ends."""
+    pending = b""
+    while piece := os.read(0, 65536):
+        pending += piece
+        *lines, pending = pending.split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+
 def main() -> None:
-    """Serve orders until standard input ends."""
+    """Serve orders until standard input ends, then remove the working folder."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    pending = b""
-    setup: dict[str, Any] | None = None
-    while True:
-        while b"\n" not in pending:
-            piece = os.read(0, 65536)
-            if not piece:
-                return
-            pending += piece
-        line, _, pending = pending.partition(b"\n")
-        order = json.loads(line)
-        if setup is None:
-            setup = order
-            _prepare(setup)
-            answer: dict[str, Any] = {"ready": os.getpid()}
-        else:
-            answer = _serve(order, setup)
-        answers.write(json.dumps(answer) + "\n")
+    orders = _read_lines()
+    setup = next(orders)
+    try:
+        _prepare(setup)
+        answers.write(json.dumps({"ready": os.getpid()}) + "\n")
         answers.flush()
+        for order in orders:
+            answers.write(json.dumps(_serve(order, setup)) + "\n")
+            answers.flush()
+    finally:
+        shutil.rmtree(setup["root"], ignore_errors=True)
 
 
 if __name__ == "__main__":

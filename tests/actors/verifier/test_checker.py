@@ -305,6 +305,7 @@ def test_a_zygote_does_not_survive_its_owner(tmp_path: Path):
     while _is_running(int(owner.stdout)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not _is_running(int(owner.stdout))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_checker_that_cannot_start_says_so(source: CheckerSource, make_task):
