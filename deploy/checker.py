@@ -119,23 +119,3 @@ def _lines(command: list[str], way_out: str) -> Iterator[str]:
     if code != 0:
         said = " / ".join(line for line in tail if "error" in line.lower()) or " / ".join(tail[-2:])
         raise CheckerInstallError(f"{' '.join(command[:4])} failed ({code}): {said}: {way_out}")
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(line + "\n")
-
-
-def main() -> int:
-    """Install the checker where it belongs; for `make` and for people."""
-    try:
-        done = install_checker(checker_folder(), _tell)
-    except CheckerInstallError as error:
-        _tell(f"error: {error}")
-        return 1
-    how = f"installed in {done.wall_s:.0f} s" if done.is_new else "is already there"
-    _tell(f"OSWorld's checker {how}: {done.folder}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

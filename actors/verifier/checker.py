@@ -219,6 +219,7 @@ class Checker:
                 cwd=self._root,
                 env=_environment(self._root),
                 bufsize=0,
+                start_new_session=True,
             )
         self._starts += 1
         self._uid = _UID_FIRST + self._zygote.pid % _UID_COUNT

@@ -22,8 +22,7 @@ class CheckerMissingError(EnvsError):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(
-            f"OSWorld's checker is not installed in {folder}: `make test` or `make demo` installs "
-            "it, and so does `python -m envs_node.deploy.checker`"
+            f"OSWorld's checker is not in {folder}: `envs-node checker install` installs it"
         )
         self.folder = folder
 

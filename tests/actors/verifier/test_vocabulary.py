@@ -34,7 +34,7 @@ def test_only_what_needs_an_absent_package_is_unsupported(source: CheckerSource)
 
 
 def test_a_checker_that_is_not_there_is_named_with_the_way_out(tmp_path: Path):
-    with pytest.raises(CheckerMissingError, match="make test") as caught:
+    with pytest.raises(CheckerMissingError, match="envs-node checker install") as caught:
         read_checker(tmp_path)
 
     assert str(tmp_path) in str(caught.value)
