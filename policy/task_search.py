@@ -87,7 +87,9 @@ class TaskSearch:
         self._price = Price()
         self._running: dict[BranchId, Branch] = {}
         self._waiting: list[Branch] = []
-        self._closed: set[BranchId] = set()
+        self._answers: dict[tuple[BranchId, int], Renewed | LeaseLapsed] = {}
+        """What each holder of a branch was told of its report."""
+        self._policy = ""
         self._count = 0
         self._is_gated = False
         self._is_rooted = False
@@ -126,21 +128,10 @@ class TaskSearch:
 
     def leaf_reached(self, report: LeafReached) -> Renewed | LeaseLapsed:
         """Take in how a branch ended. A repeated report is answered alike and counted once."""
-        if report.branch_id in self._closed:
-            return Renewed(branch_id=report.branch_id, lease=report.lease)
-        branch = self._running.get(report.branch_id)
-        if branch is None or not self._leases.release(report.branch_id, report.lease):
-            self.tally.refused += 1
-            return _lapsed(report.branch_id, report.lease)
-        del self._running[report.branch_id]
-        self.tally.add_leaf(report)
-        self._learn_price(report)
-        if _is_broken(report):
-            self._lost(branch)
-        else:
-            self._closed.add(report.branch_id)
-            self._judged(branch, report)
-        return Renewed(branch_id=report.branch_id, lease=report.lease)
+        key = (report.branch_id, report.lease)
+        if key not in self._answers:
+            self._answers[key] = self._first_report(report)
+        return self._answers[key]
 
     def take_admissions(self) -> tuple[Trajectory, ...]:
         """The trajectories that came about since the last call; the ledger must hear of them."""
@@ -258,6 +249,21 @@ class TaskSearch:
 
     # Learning from a leaf --------------------------------------------------------------------
 
+    def _first_report(self, report: LeafReached) -> Renewed | LeaseLapsed:
+        branch = self._running.get(report.branch_id)
+        if branch is None or not self._leases.release(report.branch_id, report.lease):
+            self.tally.refused += 1
+            return _lapsed(report.branch_id, report.lease)
+        del self._running[report.branch_id]
+        self._policy = report.policy or self._policy
+        self.tally.add_leaf(report)
+        self._learn_price(report)
+        if _is_broken(report):
+            self._lost(branch)
+        else:
+            self._judged(branch, report)
+        return Renewed(branch_id=report.branch_id, lease=report.lease)
+
     def _lost(self, branch: Branch) -> None:
         """A branch broke through no fault of its policy: once more, elsewhere, or give up."""
         branch.losses += 1
@@ -265,7 +271,6 @@ class TaskSearch:
             self.tally.reassigned += 1
             self._waiting.append(branch)
             return
-        self._closed.add(branch.assign.branch_id)
         self.tally.lost += 1
         if branch.assign.kind == "gate":
             self._end = "the task's start could not be reached"
@@ -285,7 +290,8 @@ class TaskSearch:
             else:
                 self._certify_failed(branch)
         else:
-            for step in report.steps:
+            # What the checker could not judge proves nothing about the actions before it.
+            for step in report.steps if verdict.verdict in ("success", "failure") else ():
                 self._failures.record(
                     step.observation.signature, step.fingerprint, is_success=is_success
                 )
@@ -325,7 +331,8 @@ class TaskSearch:
     def _admit(self, leaf: LeafReached, *, is_certified: bool) -> None:
         trajectory = to_trajectory(
             self.task,
-            leaf,
+            # A certification asks no policy; its path is that of the policy that searches.
+            msgspec.structs.replace(leaf, policy=leaf.policy or self._policy),
             self._settings.fingerprint,
             success_rate=self.tally.success_rate(),
             is_certified=is_certified,

@@ -1,0 +1,448 @@
+"""One task's search lends each branch to one desktop, counts each report once, and ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+
+from envs_node.messages.base import ActorName
+from envs_node.messages.ledger import Trajectory
+from envs_node.messages.lifecycle import SearchSettings
+from envs_node.messages.search import Assign, Idle, LeafReached, LeaseLapsed, NodeReached, Renewed
+from envs_node.messages.verify import Verdict
+from envs_node.policy.task_search import TaskSearch
+from envs_node.supervisor.lease import LeaseTable
+from tests.fakes import FakeScreen, fake_task, note_screen
+from tests.policy.drive import drive, judged
+
+SETTINGS = SearchSettings(
+    leaves_task_max=4, successes_task_max=2, steps_max=5, lease_ms=1000, infra_retries_max=1
+)
+LEASE_NS = 10**9
+FAILED = Verdict(verdict="failure", score=0.0)
+SUCCEEDED = Verdict(verdict="success", score=1.0)
+BROKEN = Verdict(verdict="infra", reason="no answer")
+WORKER = ActorName("work/0")
+
+
+def make_search(settings: SearchSettings = SETTINGS) -> TaskSearch:
+    return TaskSearch(fake_task(), settings, LeaseTable(), proposer=ActorName("proposer"))
+
+
+def lent(search: TaskSearch, now_ns: int = 0) -> Assign:
+    answer = search.next_work(WORKER, now_ns)
+    assert isinstance(answer, Assign), f"no work: {answer}"
+    return answer
+
+
+def pass_gate(search: TaskSearch) -> None:
+    report(search, lent(search))
+
+
+def report(
+    search: TaskSearch,
+    assign: Assign,
+    *,
+    verdict: Verdict | str | None = "",
+    screen: FakeScreen | None = None,
+) -> LeafReached:
+    """Drive a branch and hand in what comes of it; a verdict given overrides the screen's."""
+    nodes, leaf = drive(screen or note_screen(), assign)
+    for node in nodes:
+        search.node_reached(node, 0)
+    if not isinstance(verdict, str):
+        leaf = judged(leaf, verdict)
+    search.leaf_reached(leaf)
+    return leaf
+
+
+def admit_all(search: TaskSearch, known: set[str] | None = None) -> tuple[Trajectory, ...]:
+    known = set() if known is None else known
+    admissions = search.take_admissions()
+    for trajectory in admissions:
+        search.admitted(trajectory, is_new=trajectory.id not in known)
+        known.add(trajectory.id)
+    return admissions
+
+
+def run_to_end(search: TaskSearch, known: set[str] | None = None) -> list[Assign]:
+    """One desktop that answers everything by the screen."""
+    sent = []
+    for _ in range(200):
+        answer = search.next_work(WORKER, 0)
+        if isinstance(answer, Idle):
+            assert answer.is_over, "one worker alone has nothing to wait for"
+            return sent
+        sent.append(answer)
+        report(search, answer)
+        admit_all(search, known)
+    raise AssertionError("the search does not end")
+
+
+def test_the_untouched_start_is_judged_first_and_alone() -> None:
+    search = make_search()
+
+    assert lent(search).kind == "gate"
+    waiting = search.next_work(ActorName("work/1"), 0)
+
+    assert isinstance(waiting, Idle)
+    assert not waiting.is_over
+
+
+def test_a_task_that_passes_untouched_is_vacuous_and_not_searched() -> None:
+    search = make_search()
+
+    report(search, lent(search), verdict=SUCCEEDED)
+
+    assert search.next_work(WORKER, 0) == Idle(retry_ms=0, is_over=True)
+    assert search.progress().state == "vacuous"
+
+
+@pytest.mark.parametrize("verdict", [BROKEN, None])
+def test_a_start_that_breaks_is_tried_again_and_then_refused(verdict: Verdict | None) -> None:
+    search = make_search()
+
+    for _ in range(1 + SETTINGS.infra_retries_max):
+        assert not search.is_over
+        report(search, lent(search), verdict=verdict)
+
+    assert search.is_over
+    progress = search.progress()
+    assert (progress.state, progress.reassigned, progress.lost) == ("refused", 1, 1)
+
+
+def test_a_start_that_cannot_be_judged_is_refused_with_the_reason() -> None:
+    search = make_search()
+
+    report(search, lent(search), verdict=Verdict(verdict="checker_error", reason="no such metric"))
+
+    assert search.progress().state == "refused"
+    assert "no such metric" in search.progress().detail
+
+
+def test_a_whole_search_finds_each_distinct_success_once() -> None:
+    search = make_search()
+
+    sent = run_to_end(search)
+
+    progress = search.progress()
+    assert (progress.state, progress.distinct) == ("solved", 2)
+    assert [assign.kind for assign in sent].count("certify") == 2
+    assert progress.verified == 2
+    assert "successes_task_max" in progress.detail
+
+
+def test_a_success_is_certified_before_anything_else_is_tried() -> None:
+    search = make_search()
+    pass_gate(search)
+    report(search, lent(search))
+
+    certify = lent(search)
+
+    assert certify.kind == "certify"
+    assert [step.fingerprint for step in certify.prefix] == ["type hi", "key ctrl+s", "finish"]
+
+
+def test_a_certified_success_names_the_policy_that_found_it() -> None:
+    search = make_search()
+    pass_gate(search)
+    report(search, lent(search))
+    report(search, lent(search))
+
+    (trajectory,) = admit_all(search)
+
+    assert (trajectory.is_certified, trajectory.policy) == (True, "table")
+
+
+def test_a_certification_that_fails_is_tried_whole_and_then_kept_as_not_certified() -> None:
+    search = make_search()
+    pass_gate(search)
+    nodes, leaf = drive(note_screen(), lent(search))
+    for node in nodes:
+        search.node_reached(node, 0)
+    idle = msgspec.structs.replace(leaf.steps[0], fingerprint="wait", changed=False)
+    search.leaf_reached(msgspec.structs.replace(leaf, steps=(idle, *leaf.steps)))
+
+    short = lent(search)
+    report(search, short, verdict=FAILED)
+    full = lent(search)
+    report(search, full, verdict=FAILED)
+
+    assert (short.kind, full.kind) == ("certify", "certify")
+    assert len(full.prefix) == len(short.prefix) + 1
+    (trajectory,) = admit_all(search)
+    assert not trajectory.is_certified
+    progress = search.progress()
+    assert (progress.uncertified, progress.certified, progress.distinct) == (1, 0, 0)
+
+
+def test_the_next_branch_strikes_off_where_the_policy_agreed_most() -> None:
+    search = make_search()
+    pass_gate(search)
+    report(search, lent(search), verdict=FAILED)
+
+    branch = lent(search)
+
+    assert branch.strike_off is not None
+    assert [step.fingerprint for step in branch.prefix] == []
+    assert branch.strike_off.fingerprint == "click 1x1 push button: Menu"
+    assert branch.strike_off.support == 3
+
+
+def test_what_only_one_sample_proposed_earns_no_branch() -> None:
+    search = make_search(msgspec.structs.replace(SETTINGS, leaves_task_max=50))
+
+    sent = run_to_end(search)
+
+    struck = {assign.strike_off.fingerprint for assign in sent if assign.strike_off}
+    at_start = {a.strike_off.fingerprint for a in sent if a.strike_off and not a.prefix}
+    assert "finish" not in struck
+    assert at_start == {"click 1x1 push button: Menu"}
+
+
+def test_a_failure_is_not_bought_twice_from_equal_states() -> None:
+    settings = msgspec.structs.replace(SETTINGS, leaves_task_max=50, successes_task_max=50)
+    search = make_search(settings)
+    pass_gate(search)
+    struck = []
+    for _ in range(50):
+        answer = search.next_work(WORKER, 0)
+        if isinstance(answer, Idle):
+            break
+        report(search, answer, verdict=FAILED)
+        if answer.strike_off is not None:
+            state = answer.prefix[-1].reached.windows if answer.prefix else ()
+            struck.append((state, answer.strike_off.fingerprint))
+
+    assert len(struck) == len(set(struck)) > 0
+
+
+def test_what_the_checker_cannot_judge_proves_nothing() -> None:
+    unsure = Verdict(verdict="checker_error", reason="it crashed")
+    search = make_search()
+    pass_gate(search)
+
+    report(search, lent(search), verdict=unsure)
+    report(search, lent(search), verdict=unsure)
+
+    progress = search.progress()
+    assert progress.leaves == 0
+    # `typed` was reached through the menu too: its other bucket is still worth a desktop there.
+    assert lent(search).strike_off is not None
+
+
+def test_rollouts_are_one_greedy_and_the_sampled_ones_and_never_branch() -> None:
+    search = make_search(msgspec.structs.replace(SETTINGS, rollouts=3))
+
+    sent = run_to_end(search)
+
+    assert [(a.kind, a.is_greedy) for a in sent] == [
+        ("gate", False),
+        ("rollout", True),
+        *[("rollout", False)] * 3,
+    ]
+    assert len({assign.seed for assign in sent}) == len(sent)
+    assert search.progress().rollouts == ((True, True), *((False, True),) * 3)
+
+
+def test_a_lapsed_branch_is_lent_to_another_under_a_higher_number() -> None:
+    search = make_search()
+    first = lent(search, 0)
+
+    second = search.next_work(ActorName("work/1"), LEASE_NS)
+
+    assert isinstance(second, Assign)
+    assert second.branch_id == first.branch_id
+    assert second.lease > first.lease
+    assert search.progress().reassigned == 1
+
+
+def test_the_late_report_of_a_lapsed_branch_is_refused_even_when_it_is_over() -> None:
+    search = make_search()
+    first = lent(search, 0)
+    second = lent(search, LEASE_NS)
+    _, late = drive(note_screen(), first)
+    report(search, second)
+
+    answers = [search.leaf_reached(late) for _ in range(2)]
+
+    assert all(isinstance(answer, LeaseLapsed) for answer in answers)
+    assert search.progress().refused == 1
+    assert search.progress().verdicts == (("failure", 1),)
+
+
+def test_a_broken_report_that_comes_twice_is_answered_alike() -> None:
+    search = make_search()
+    assign = lent(search)
+    leaf = judged(drive(note_screen(), assign)[1], None)
+
+    answers = [search.leaf_reached(leaf) for _ in range(2)]
+
+    assert answers == [Renewed(branch_id=assign.branch_id, lease=assign.lease)] * 2
+    assert (search.progress().reassigned, search.progress().refused) == (1, 0)
+
+
+class TaskSearchMachine(RuleBasedStateMachine):
+    """Three desktops, any order of events, any fault; a model beside it keeps who holds what."""
+
+    held = Bundle("held")
+    done = Bundle("done")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_ns = 0
+        self.search = make_search()
+        self.calls: list[tuple[str, tuple[Any, ...], Any]] = []
+        self.holders: dict[str, tuple[str, int, int]] = {}
+        self.last_lease = 0
+        self.reassigned = self.refused = self.judged = 0
+        self.answered: dict[tuple[str, int], Any] = {}
+        self.known: set[str] = set()
+        self.is_over = False
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        answer = getattr(self.search, name)(*arguments)
+        self.calls.append((name, arguments, answer))
+        return answer
+
+    def model_lapse(self) -> None:
+        for branch_id in [b for b, (_, _, until) in self.holders.items() if self.now_ns >= until]:
+            del self.holders[branch_id]
+            self.reassigned += 1
+
+    @rule(target=held, worker=st.sampled_from(("work/0", "work/1", "work/2")))
+    def ask(self, worker: str) -> Any:
+        self.model_lapse()
+        answer = self.call("next_work", ActorName(worker), self.now_ns)
+        if isinstance(answer, Idle):
+            if answer.is_over:
+                assert not self.holders, "over while a branch is under way"
+            assert answer.is_over or not self.is_over, "over, and then not"
+            self.is_over = answer.is_over
+            return multiple()
+        assert not self.is_over, "work after the end"
+        assert answer.branch_id not in self.holders, "two holders of one branch"
+        assert answer.lease > self.last_lease, "a fencing number that is not the highest"
+        self.last_lease = answer.lease
+        self.holders[answer.branch_id] = (worker, answer.lease, self.now_ns + LEASE_NS)
+        return answer
+
+    @rule(assign=held)
+    def reach_nodes(self, assign: Assign) -> None:
+        for node in drive(note_screen(), assign)[0]:
+            self._renewed(node, self.call("node_reached", node, self.now_ns), assign)
+
+    @rule(assign=held)
+    def renew(self, assign: Assign) -> None:
+        answer = self.call("renew", assign.branch_id, assign.lease, self.now_ns)
+        self._renewed(assign, answer, assign)
+
+    def _renewed(self, _what: Assign | NodeReached, answer: Any, assign: Assign) -> None:
+        worker, lease, until = self.holders.get(assign.branch_id, ("", -1, 0))
+        if lease == assign.lease and self.now_ns < until:
+            assert isinstance(answer, Renewed)
+            self.holders[assign.branch_id] = (worker, lease, self.now_ns + LEASE_NS)
+        else:
+            assert isinstance(answer, LeaseLapsed)
+
+    @rule(
+        target=done,
+        assign=consumes(held),
+        verdict=st.sampled_from(("screen", "screen", "screen", "failure", "infra", "none")),
+    )
+    def report(self, assign: Assign, verdict: str) -> LeafReached:
+        leaf = drive(note_screen(), assign)[1]
+        fixed = {"failure": FAILED, "infra": BROKEN, "none": None}
+        if verdict in fixed:
+            leaf = judged(leaf, fixed[verdict])
+        self._hand_in(leaf)
+        return leaf
+
+    @rule(leaf=done)
+    def repeat(self, leaf: LeafReached) -> None:
+        self._hand_in(leaf)
+
+    def _hand_in(self, leaf: LeafReached) -> None:
+        key = (leaf.branch_id, leaf.lease)
+        answer = self.call("leaf_reached", leaf)
+        if key in self.answered:
+            assert answer == self.answered[key], "a repeated report, another answer"
+            return
+        self.answered[key] = answer
+        if self.holders.get(leaf.branch_id, ("", -1, 0))[1] != leaf.lease:
+            assert isinstance(answer, LeaseLapsed)
+            self.refused += 1
+            return
+        assert isinstance(answer, Renewed)
+        del self.holders[leaf.branch_id]
+        is_judged = leaf.verdict is not None and leaf.verdict.verdict != "infra"
+        self.judged += int(is_judged and leaf.kind == "explore")
+        lost_before = self.search.progress().lost
+        self.reassigned += int(not is_judged) - (lost_before - self.lost_seen)
+        self.lost_seen = lost_before
+        for trajectory in self.call("take_admissions"):
+            is_new = trajectory.id not in self.known
+            self.known.add(trajectory.id)
+            self.search.admitted(trajectory, is_new=is_new)
+            self.calls.append(("admitted", (trajectory, is_new), None))
+
+    lost_seen = 0
+
+    @rule(milliseconds=st.sampled_from((1, 400, 999, 1000, 2500)), ticks=st.booleans())
+    def wait(self, milliseconds: int, ticks: bool) -> None:
+        self.now_ns += milliseconds * 1_000_000
+        if ticks:
+            self.model_lapse()
+            self.call("lapse", self.now_ns)
+
+    @invariant()
+    def counts_agree(self) -> None:
+        progress = self.search.progress()
+        assert progress.leaves == self.judged <= SETTINGS.leaves_task_max
+        assert progress.refused == self.refused
+        assert progress.reassigned == self.reassigned
+        assert progress.distinct <= len(self.known)
+
+    def teardown(self) -> None:
+        self._run_out()
+        self._repeat_all()
+
+    def _run_out(self) -> None:
+        """With one desktop that answers, the search comes to its end."""
+        for _ in range(200):
+            self.now_ns += 2 * LEASE_NS
+            self.model_lapse()
+            answer = self.call("next_work", WORKER, self.now_ns)
+            if isinstance(answer, Idle):
+                assert answer.is_over
+                break
+            self.holders[answer.branch_id] = (WORKER, answer.lease, self.now_ns + LEASE_NS)
+            nodes, leaf = drive(note_screen(), answer)
+            for node in nodes:
+                self.call("node_reached", node, self.now_ns)
+            self._hand_in(leaf)
+        else:
+            raise AssertionError("the search does not end")
+        self.counts_agree()
+        assert self.search.progress().state in ("solved", "exhausted", "vacuous", "refused")
+
+    def _repeat_all(self) -> None:
+        """The same messages give the same decisions."""
+        fresh = make_search()
+        for name, arguments, answer in self.calls:
+            if name == "admitted":
+                fresh.admitted(arguments[0], is_new=arguments[1])
+            else:
+                assert getattr(fresh, name)(*arguments) == answer
+        assert fresh.progress() == self.search.progress()
+
+
+TestTaskSearch = TaskSearchMachine.TestCase
+TestTaskSearch.settings = hypothesis_settings(
+    max_examples=40, stateful_step_count=30, deadline=None
+)
