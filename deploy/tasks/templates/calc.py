@@ -64,7 +64,7 @@ def _set_cell(chance: random.Random) -> Instance:
     instruction = chance.choice(
         (
             f"Set cell {cell} to {value} and save the spreadsheet",
-            f"Enter {value} in cell {cell}, then save the file",
+            f"Click cell {cell}, type {value}, press enter and save the spreadsheet",
         )
     )
     steps = (ClickOn("table cell", cell), Type(text=str(value)), Key(keys=("enter",)))

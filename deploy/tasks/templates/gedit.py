@@ -41,8 +41,8 @@ def _insert_first(chance: random.Random) -> Instance:
     before, line = _text(chance), words.errand(chance)
     instruction = chance.choice(
         (
-            f"Type '{line}' into the document and click Save",
-            f"Write '{line}' in the text area, then press the Save button",
+            f"Just type '{line}' and click Save",
+            f"Type '{line}' and click Save",
         )
     )
     return _instance(instruction, before, f"{line}{before}", (Type(text=line),))
@@ -52,8 +52,8 @@ def _append_line(chance: random.Random) -> Instance:
     before, line = _text(chance), words.errand(chance)
     instruction = chance.choice(
         (
-            f"Add the line '{line}' at the end of the list and click Save",
-            f"Append '{line}' to the open document, then press the Save button",
+            f"Press ctrl+end, type '{line}' and click Save",
+            f"Add '{line}' at the end of the list and click Save",
         )
     )
     steps = (Key(keys=("ctrl", "end")), Type(text=line))

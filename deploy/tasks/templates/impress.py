@@ -18,7 +18,8 @@ from envs_node.messages.actions import Finish, Key, Type
 
 _PATH = f"{HOME}/talk.pptx"
 _SAVE = (Key(keys=("ctrl", "s")), Finish())
-# LibreOffice writes its own outlines, fonts and backgrounds; texts, sizes, bold, italic, underline stay judged.
+# LibreOffice writes its own outlines, fonts and backgrounds. Texts, sizes, bold, italic and
+# underline stay judged.
 _LOOSE = {
     "examine_shape": False,
     "examine_font_name": False,

@@ -42,7 +42,7 @@ def _append_line(chance: random.Random) -> Instance:
     line = words.errand(chance)
     instruction = chance.choice(
         (
-            f"Add the line '{line}' at the end of the notes and save the file",
+            f"Press ctrl+end, type '{line}' and save the notes",
             f"Append '{line}' to the open document, then save it",
         )
     )
@@ -55,8 +55,8 @@ def _replace_text(chance: random.Random) -> Instance:
     line = words.errand(chance)
     instruction = chance.choice(
         (
+            f"Select all the text, type '{line}' over it and save the file",
             f"Replace the whole text with '{line}' and save the file",
-            f"Overwrite everything in the document with '{line}', then save it",
         )
     )
     steps = (Key(keys=("ctrl", "a")), Type(text=line))
@@ -89,7 +89,7 @@ def _edit_line(chance: random.Random, item: str) -> Instance:
     instruction = chance.choice(
         (
             f"Use Edit > {item} and save the file",
-            f"Choose {item} from the Edit menu, then save the document",
+            f"Choose Edit > {item}, then save the document",
         )
     )
     steps = (ClickOn("menu", "Edit"), ClickOn("menu item", item))

@@ -63,7 +63,6 @@ def _create_file(chance: random.Random) -> Instance:
         ClickOn("menu", "File"),
         ClickOn("menu", "Create Document"),
         ClickOn("menu item", "Empty File"),
-        Key(keys=("ctrl", "a")),
         Type(text=name),
         ClickOn("push button", "Create"),
     )
@@ -75,7 +74,7 @@ def _rename_file(chance: random.Random) -> Instance:
     instruction = chance.choice(
         (
             f"Press ctrl+a to select the file, press f2, type '{new}' and click Rename",
-            f"Select all with ctrl+a, push f2, write the name '{new}' and press Rename",
+            f"Press ctrl+a, press f2, write the name '{new}' and press Rename",
         )
     )
     steps = (
@@ -91,7 +90,7 @@ def _copy_file(chance: random.Random) -> Instance:
     (file,) = words.pick(chance, words.STEMS, 1)
     instruction = chance.choice(
         (
-            "Press ctrl+a to select the file, copy it with ctrl+c and paste it with ctrl+v",
+            "Press ctrl+a, ctrl+c and then ctrl+v",
             "Select all with ctrl+a, press ctrl+c and then ctrl+v",
         )
     )

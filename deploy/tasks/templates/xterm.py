@@ -25,7 +25,7 @@ def _ask(chance: random.Random, command: str) -> str:
     return chance.choice(
         (
             f"Type the command '{command}' into the terminal and press enter",
-            f"Run '{command}' in the terminal: type it and press enter",
+            f"Run the command '{command}' in the terminal and press enter",
         )
     )
 
