@@ -122,6 +122,7 @@ def test_a_drag_selects_and_a_scroll_moves_the_text(sandbox: Sandbox) -> None:
     lines = b"\n".join(b"line %d" % number for number in range(200))
     start = sandbox.reset(open_task("mousepad", "/home/user/a.txt", files={"a.txt": lines}))
     scrolled = sandbox.act(Scroll(x=600, y=400, dy=5))
+    sandbox.act(Key(keys=("ctrl", "end")))
     sandbox.act(Key(keys=("ctrl", "home")))
 
     sandbox.act(Drag(path=(Point(3, 55), Point(900, 55))))
