@@ -23,12 +23,15 @@ _FOLDER = f"{HOME}/work"
 def _instance(
     instruction: str, file: str, after: tuple[str, ...], solution: tuple[OracleStep, ...]
 ) -> Instance:
-    """The folder holds one file at first, and must hold `after` and nothing else at last."""
+    """The folder holds one file at first, and must hold `after` and nothing else at last.
+
+    A folder ends in a slash. The order is that of `ls`, which is the same in every locale here.
+    """
     listing = "".join(f"{name}\n" for name in sorted(after))
     return Instance(
         instruction=instruction,
         config=(upload(file, folder=_FOLDER), launch("thunar", _FOLDER)),
-        evaluator=prints(["find", _FOLDER, "-mindepth", "1", "-printf", "%y %P\\n"], listing),
+        evaluator=prints(["ls", "-1Ap", _FOLDER], listing),
         oracle=(*solution, Finish()),
         files={file: b"Nothing to see here.\n"},
     )
@@ -48,7 +51,7 @@ def _create_folder(chance: random.Random) -> Instance:
         Type(text=name),
         ClickOn("push button", "Create"),
     )
-    return _instance(instruction, f"{file}.txt", (f"f {file}.txt", f"d {name}"), steps)
+    return _instance(instruction, f"{file}.txt", (f"{file}.txt", f"{name}/"), steps)
 
 
 def _create_file(chance: random.Random) -> Instance:
@@ -66,7 +69,7 @@ def _create_file(chance: random.Random) -> Instance:
         Type(text=name),
         ClickOn("push button", "Create"),
     )
-    return _instance(instruction, f"{file}.txt", (f"f {file}.txt", f"f {name}"), steps)
+    return _instance(instruction, f"{file}.txt", (f"{file}.txt", name), steps)
 
 
 def _rename_file(chance: random.Random) -> Instance:
@@ -83,7 +86,7 @@ def _rename_file(chance: random.Random) -> Instance:
         Type(text=new),
         ClickOn("push button", "Rename"),
     )
-    return _instance(instruction, f"{old}.txt", (f"f {new}.txt",), steps)
+    return _instance(instruction, f"{old}.txt", (f"{new}.txt",), steps)
 
 
 def _copy_file(chance: random.Random) -> Instance:
@@ -95,7 +98,7 @@ def _copy_file(chance: random.Random) -> Instance:
         )
     )
     steps = tuple(Key(keys=("ctrl", letter)) for letter in "acv")
-    after = (f"f {file}.txt", f"f {file} (copy 1).txt")
+    after = (f"{file}.txt", f"{file} (copy 1).txt")
     return _instance(instruction, f"{file}.txt", after, steps)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -11,21 +12,17 @@ from hypothesis import strategies as st
 from envs_node.deploy.tasks.bundle import (
     INSTANCES_MAX,
     TEMPLATES,
+    VOCABULARY,
     bundled_tasks,
     instance_of,
     write_tasks,
 )
+from envs_node.deploy.tasks.load import load_tasks
 from envs_node.deploy.tasks.template import ClickOn, Template
 from envs_node.messages.actions import Finish, Key, Type
+from envs_node.policy.models.pointer.vocabulary import CHORDS
 
-# What the built-in policy can press.
-CHORDS = frozenset(
-    {
-        *("ctrl+s", "ctrl+a", "ctrl+end", "ctrl+home", "enter", "tab", "escape", "delete", "f2"),
-        *("ctrl+b", "ctrl+i", "ctrl+u", "ctrl+shift+n", "end", "home", "down", "up", "left"),
-        *("right", "backspace", "ctrl+z", "ctrl+c", "ctrl+v", "ctrl+f"),
-    }
-)
+ROOT = Path(__file__).parents[3]
 any_template = st.sampled_from(TEMPLATES)
 any_number = st.integers(0, 100_000)
 few = settings(max_examples=30, deadline=None)  # an office document takes 20 ms to make
@@ -112,5 +109,15 @@ def test_a_folder_holds_each_task_and_its_files(tmp_path: Path):
 
     for task in tasks:
         assert (tmp_path / f"{task.id}.json").read_bytes() == task.json
-        for file in task.files:
-            assert (tmp_path / task.id / file.name).read_bytes() == file.data
+    assert load_tasks(tmp_path, VOCABULARY) == tuple(sorted(tasks, key=lambda task: task.id))
+
+
+def test_the_page_of_tasks_is_that_of_the_templates():
+    spec = importlib.util.spec_from_file_location("make_tasks", ROOT / "docs/make_tasks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+
+    written = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+    assert written == maker.tasks_text(), "run: python docs/make_tasks.py"
