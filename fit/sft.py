@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from envs_node.fit.checkpoint import digest_fit, open_checkpoints, read_report, write_report
-from envs_node.fit.examples import collect_examples
+from envs_node.fit.examples import ExampleSet, collect_examples
 from envs_node.fit.loss import weighted_loss
 from envs_node.fit.shift import measure_shift
 from envs_node.fit.weights import hard_weights
@@ -62,31 +62,7 @@ def fit_policy(
         _log.info("fit.known", out=str(out))
         return done
 
-    encoded = [learner.encode(e.state, e.action, e.text) for e in found.examples]
-    kept = [i for i, item in enumerate(encoded) if item is not None]
-    if not kept:
-        raise NothingToFitError(
-            f"{found.trajectories} trajectories of {len(trajectories)} give no example to fit on:"
-            " search first, or set certified_only to false"
-        )
-    weights = hard_weights(
-        [found.examples[i].success_rate for i in kept],
-        beta=settings.hard_beta,
-        weight_max=settings.weight_max,
-    )
-    items = [encoded[i] for i in kept]
-    steps_max = -(-len(items) // settings.batch_size) * settings.epochs
-    _log.info(
-        "fit.prepared",
-        trajectories=found.trajectories,
-        examples_before_sharing=found.before_sharing,
-        examples=len(items),
-        examples_not_expressible=len(encoded) - len(items),
-        weight_min=min(weights),
-        weight_max=max(weights),
-        optimizer_steps=steps_max,
-    )
-
+    items, weights = _prepare(learner, found, settings)
     with _threads(settings.threads):
         old, entropy_before = _weigh(learner, items)
         checkpoints = out / "checkpoints"
@@ -99,7 +75,7 @@ def fit_policy(
         trajectories=found.trajectories,
         examples_before_sharing=found.before_sharing,
         examples=len(items),
-        optimizer_steps=steps_max,
+        optimizer_steps=len(losses),
         loss_first=losses[0],
         loss_last=losses[-1],
         weight_min=min(weights),
@@ -114,6 +90,35 @@ def fit_policy(
     write_report(out, fit, report)
     _log.info("fit.finished", ratio_max=shift.ratio_max, loss=losses[-1], out=str(out))
     return report
+
+
+def _prepare(
+    learner: Learner, found: ExampleSet, settings: FitSettings
+) -> tuple[list[Any], tuple[float, ...]]:
+    """Items to learn and their weights; what the policy cannot express is left out, and told."""
+    encoded = [learner.encode(e.state, e.action, e.text) for e in found.examples]
+    kept = [i for i, item in enumerate(encoded) if item is not None]
+    if not kept:
+        raise NothingToFitError(
+            f"{found.trajectories} trajectories give no example to fit on:"
+            " search first, or set certified_only to false"
+        )
+    weights = hard_weights(
+        [found.examples[i].success_rate for i in kept],
+        beta=settings.hard_beta,
+        weight_max=settings.weight_max,
+    )
+    _log.info(
+        "fit.prepared",
+        trajectories=found.trajectories,
+        examples_before_sharing=found.before_sharing,
+        examples=len(kept),
+        examples_not_expressible=len(encoded) - len(kept),
+        weight_min=min(weights),
+        weight_max=max(weights),
+        optimizer_steps=-(-len(kept) // settings.batch_size) * settings.epochs,
+    )
+    return [encoded[i] for i in kept], weights
 
 
 def _weigh(learner: Learner, items: Sequence[Any]) -> tuple[list[float], float]:

@@ -14,7 +14,7 @@ def quiet_transformers() -> Iterator[None]:
     """No progress bars, errors only; as it was before when this ends."""
     verbosity, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(ERROR)
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers has no types here
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # it has no types
     try:
         yield
     finally:

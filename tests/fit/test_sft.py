@@ -164,7 +164,7 @@ def test_nothing_to_fit_on_says_what_to_do(
 ) -> None:
     unsure = (make_trajectory(1, is_certified=False),)
 
-    with pytest.raises(NothingToFitError, match=r"0 trajectories of 1 .* search first"):
+    with pytest.raises(NothingToFitError, match=r"0 trajectories give .* search first"):
         fit_policy(unsure, base, tmp_path / "fitted", SETTINGS)
 
 

@@ -8,14 +8,8 @@ from envs_node.messages.actions import Action, Click, Finish, Key, Type
 from envs_node.messages.desktop import Element
 from envs_node.messages.propose import State
 from envs_node.policy.models.pointer import vocabulary
-from envs_node.policy.models.pointer.text import (
-    Span,
-    Word,
-    find_phrase,
-    find_spans,
-    split_words,
-    trigrams,
-)
+from envs_node.policy.models.pointer.spans import Span, find_spans
+from envs_node.policy.models.pointer.text import Word, find_phrase, split_words, trigrams
 
 ELEMENTS_MAX = 170
 HISTORY_MAX = 8

@@ -13,9 +13,10 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from envs_node.policy.models.pointer import vocabulary
 from envs_node.policy.models.pointer.features import ELEMENT, PADDING, PAST, WORD, Features
-from envs_node.policy.models.pointer.text import GRAMS, SPAN_KINDS, WORDS_MAX
+from envs_node.policy.models.pointer.spans import SPAN_KINDS
+from envs_node.policy.models.pointer.text import GRAMS, WORDS_MAX
 
-IMPOSSIBLE = -1e9
+_IMPOSSIBLE = -1e9
 """Logit of what cannot be chosen."""
 _NEIGHBOURS = (-1, 1, 2)
 """Distances between words that get a learned attention bias."""
@@ -112,7 +113,7 @@ class PointerModel(PreTrainedModel):  # type: ignore[no-untyped-call]  # its bas
         """Read the states and weigh every choice."""
         tokens = self._embed(batch)  # (b, t, width)
         bias = _similarities(batch, self.config.buckets)  # (b, 1 + neighbours, t, t)
-        mask = torch.where(batch.types == PADDING, IMPOSSIBLE, 0.0)[:, None, None, :]
+        mask = torch.where(batch.types == PADDING, _IMPOSSIBLE, 0.0)[:, None, None, :]
         for block in self.blocks:
             tokens = block(tokens, bias, mask)
         tokens = self.norm(tokens)
@@ -138,7 +139,7 @@ class PointerModel(PreTrainedModel):  # type: ignore[no-untyped-call]  # its bas
         queries = self.element_query(summary).view(states, vocabulary.CLICKS, -1)
         elements = queries @ self.element_key(tokens).transpose(1, 2) / scale
         can_click = (batch.types == ELEMENT) & _clickable(batch.kinds)
-        elements = elements.masked_fill(~can_click[:, None], IMPOSSIBLE)
+        elements = elements.masked_fill(~can_click[:, None], _IMPOSSIBLE)
         spans = self._weigh_spans(tokens, batch.spans)
         operations = self.to_operation(summary)
         has_none = torch.zeros_like(operations, dtype=torch.bool)
@@ -148,7 +149,7 @@ class PointerModel(PreTrainedModel):  # type: ignore[no-untyped-call]  # its bas
         named = (self.chord_query(summary)[:, None] * named).sum(-1) / scale
         chords = self.to_chord(summary) + named  # (b, chords)
         return Choices(
-            operations.masked_fill(has_none, IMPOSSIBLE).float().log_softmax(-1),
+            operations.masked_fill(has_none, _IMPOSSIBLE).float().log_softmax(-1),
             elements.float().log_softmax(-1),
             spans.float().log_softmax(-1),
             chords.float().log_softmax(-1),
@@ -162,7 +163,7 @@ class PointerModel(PreTrainedModel):  # type: ignore[no-untyped-call]  # its bas
         keys = keys + self.span_kind(known[..., 2]) + self.span_used(known[..., 3])
         logits: Tensor = (self.span_query(tokens[:, 0])[:, None] * keys).sum(-1)
         logits = logits / math.sqrt(self.config.width)
-        return logits.masked_fill(spans[..., 0] < 0, IMPOSSIBLE)
+        return logits.masked_fill(spans[..., 0] < 0, _IMPOSSIBLE)
 
 
 class _Block(nn.Module):
@@ -269,7 +270,7 @@ def _smoothed(log_probs: Tensor, index: Tensor, smoothing: float) -> Tensor:
     hit = -log_probs.gather(1, index[:, None])[:, 0]
     if not smoothing:
         return hit
-    possible = log_probs > IMPOSSIBLE / 2
+    possible = log_probs > _IMPOSSIBLE / 2
     spread = -torch.where(possible, log_probs, 0.0).sum(-1) / possible.sum(-1).clamp(min=1)
     return (1 - smoothing) * hit + smoothing * spread
 

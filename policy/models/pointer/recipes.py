@@ -9,29 +9,29 @@ import random
 from collections.abc import Callable
 from itertools import pairwise
 
-from envs_node.policy.models.pointer import controls, editing
+from envs_node.policy.models.pointer import controls, editing, icons, keyboard
 from envs_node.policy.models.pointer.phrases import BUTTON_ROLES, Lesson, make_labels
 from envs_node.policy.models.pointer.screens import Move, Screen
 
 _RECIPES: dict[str, tuple[float, Callable[[random.Random], Lesson]]] = {
-    "append": (3, editing.append_text),
-    "boxes": (1, controls.tick_boxes),
-    "buttons": (1.5, controls.push_buttons),
-    "cells": (3, editing.fill_cells),
-    "chords": (1.5, editing.press_chords),
-    "command": (2, editing.run_command),
-    "context": (0.7, controls.use_context_menu),
+    "append": (4, editing.append_text),
+    "boxes": (0.7, controls.tick_boxes),
+    "buttons": (1.2, controls.push_buttons),
+    "cells": (3, keyboard.fill_cells),
+    "chords": (1.5, keyboard.press_chords),
+    "command": (2, keyboard.run_command),
+    "context": (0.4, icons.use_context_menu),
     "dialog": (3, controls.name_in_dialog),
-    "form": (1.5, controls.fill_form),
-    "icon": (0.7, controls.open_icon),
-    "keypad": (0.5, controls.push_keypad),
+    "form": (1, controls.fill_form),
+    "icon": (0.4, icons.open_icon),
+    "keypad": (0.3, controls.push_keypad),
     "menu": (4, controls.use_menu),
-    "overwrite": (2, editing.overwrite_text),
-    "paragraph": (1, editing.click_into_text),
-    "rename": (1, controls.rename_icon),
-    "sequence": (4, editing.follow_sequence),
+    "overwrite": (3, editing.overwrite_text),
+    "paragraph": (0.6, editing.click_into_text),
+    "rename": (0.7, icons.rename_icon),
+    "sequence": (5.5, keyboard.follow_sequence),
     "style": (2, editing.style_text),
-    "type": (2, editing.type_text),
+    "type": (2.5, editing.type_text),
 }
 """How often each kind is drawn, and what makes it."""
 _NEVER_LABELS = frozenset(

@@ -82,7 +82,7 @@ class Screen:
         self._bar = chance.choice((18, 20, 24))
         self._row = chance.choice((17, 19, 22, 25))
         self._column = chance.choice((64, 72, 82, 90))
-        self._has_location = chance.random() < 0.2
+        self._has_location = chance.random() < 0.3
         self._shows_windows = chance.random() < 0.9
         self.icon_role = chance.choice(("icon", "table cell"))
         self._placed: dict[tuple[str, str], Element] = {}
@@ -130,7 +130,9 @@ class Screen:
             self._values[self.focus] = text
 
     def _press(self, chord: str) -> None:
-        if chord == "escape" or (chord == "enter" and self._dialog is not None):
+        if chord == "enter" and self._dialog is not None:
+            self._close_dialog(self._dialog)
+        elif chord == "escape":
             self._dialog, self._open, self._context = None, [], False
         elif chord in self.dialogs:
             self._dialog = msgspec.structs.replace(self.dialogs[chord])
@@ -149,9 +151,15 @@ class Screen:
         else:
             self._open, self._context = [], False
             if self._dialog is not None and name in self._dialog.buttons:
-                self._dialog = None
+                self._close_dialog(self._dialog)
             if role in ("check box", "toggle button", "page tab"):
                 self._on ^= {name}
+
+    def _close_dialog(self, dialog: Dialog) -> None:
+        """What was named often shows up in the window."""
+        self._dialog = None
+        if self._chance.random() < 0.7:
+            self.icons.append(dialog.value)
 
     def _elements(self) -> list[Element]:
         if self.is_terminal:

@@ -1,4 +1,4 @@
-"""Words of an instruction, the spans that may be typed, and trigrams instead of a tokenizer."""
+"""Words of an instruction, and trigrams instead of a tokenizer."""
 
 from __future__ import annotations
 
@@ -9,18 +9,11 @@ from functools import lru_cache
 import msgspec
 
 WORDS_MAX = 48
-SPANS_MAX = 160
 GRAMS = 24
 """Trigrams kept of one text."""
-NGRAM_WORDS_MAX = 4
-SPAN_KINDS = ("quoted", "number", "word", "phrase")
 
 _QUOTES = "\"'\u201c\u201d\u2018\u2019"
 _TOKEN = re.compile(rf"[{_QUOTES}]|[^\s{_QUOTES}]+")
-_QUOTED = re.compile(
-    "(?<!\\w)(?:'([^']+)'|\"([^\"]+)\"|\u201c([^\u201d]+)\u201d|\u2018([^\u2019]+)\u2019)(?!\\w)"
-)
-_NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)?%?")
 _GRAM_WORD = re.compile(r"[\w+]+|[^\w\s]+")
 _TRAILING = ".,;:!?"
 
@@ -31,15 +24,6 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
     text: str
     start: int
     end: int
-
-
-class Span(msgspec.Struct, frozen=True, array_like=True):
-    """A stretch of the instruction that may be typed; `first` and `last` are word indices."""
-
-    text: str
-    first: int
-    last: int
-    kind: int
 
 
 def split_words(instruction: str) -> tuple[Word, ...]:
@@ -56,26 +40,6 @@ def split_words(instruction: str) -> tuple[Word, ...]:
         if core < end:
             words.append(Word(instruction[core:end], core, end))
     return tuple(words[:WORDS_MAX])
-
-
-def find_spans(instruction: str, words: tuple[Word, ...]) -> tuple[Span, ...]:
-    """List what may be typed, each text once: quoted strings, numbers, words, short phrases."""
-    spans: dict[str, Span] = {}
-    for match in _QUOTED.finditer(instruction):
-        start, end = match.span(match.lastindex or 0)
-        inside = [i for i, word in enumerate(words) if word.start >= start and word.end <= end]
-        if inside:
-            text = instruction[start:end]
-            spans.setdefault(text, Span(text, inside[0], inside[-1], 0))
-    for length in range(1, NGRAM_WORDS_MAX + 1):
-        for first in range(len(words) - length + 1):
-            run = words[first : first + length]
-            if any(not any(map(str.isalnum, word.text)) for word in run):
-                continue
-            text = instruction[run[0].start : run[-1].end]
-            kind = 3 if length > 1 else 1 if _NUMBER.fullmatch(text) else 2
-            spans.setdefault(text, Span(text, first, first + length - 1, kind))
-    return tuple(spans.values())[:SPANS_MAX]
 
 
 @lru_cache(maxsize=65536)

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envs_node.policy.models.pointer.spans import SPANS_MAX, find_spans
 from envs_node.policy.models.pointer.text import (
     GRAMS,
-    SPANS_MAX,
     WORDS_MAX,
     find_phrase,
-    find_spans,
     split_words,
     trigrams,
 )
