@@ -6,17 +6,8 @@ import random
 
 from envs_node.deploy.tasks import documents, words
 from envs_node.deploy.tasks.documents import Cell
-from envs_node.deploy.tasks.template import (
-    HOME,
-    ClickOn,
-    Instance,
-    Json,
-    OracleStep,
-    Template,
-    compare,
-    launch,
-    upload,
-)
+from envs_node.deploy.tasks.osworld import HOME, Json, compare, launch, upload
+from envs_node.deploy.tasks.template import ClickOn, Instance, OracleStep, Template
 from envs_node.messages.actions import Finish, Key, Type
 
 Rows = list[list[Cell]]

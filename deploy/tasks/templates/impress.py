@@ -5,15 +5,8 @@ from __future__ import annotations
 import random
 
 from envs_node.deploy.tasks import documents, words
-from envs_node.deploy.tasks.template import (
-    HOME,
-    Instance,
-    OracleStep,
-    Template,
-    compare,
-    launch,
-    upload,
-)
+from envs_node.deploy.tasks.osworld import HOME, compare, launch, upload
+from envs_node.deploy.tasks.template import Instance, OracleStep, Template
 from envs_node.messages.actions import Finish, Key, Type
 
 _PATH = f"{HOME}/talk.pptx"

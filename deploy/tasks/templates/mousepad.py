@@ -5,16 +5,8 @@ from __future__ import annotations
 import random
 
 from envs_node.deploy.tasks import words
-from envs_node.deploy.tasks.template import (
-    HOME,
-    ClickOn,
-    Instance,
-    OracleStep,
-    Template,
-    compare,
-    launch,
-    upload,
-)
+from envs_node.deploy.tasks.osworld import HOME, compare, launch, upload
+from envs_node.deploy.tasks.template import ClickOn, Instance, OracleStep, Template
 from envs_node.messages.actions import Finish, Key, Type
 
 _SAVE = (Key(keys=("ctrl", "s")), Finish())

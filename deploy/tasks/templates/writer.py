@@ -5,18 +5,8 @@ from __future__ import annotations
 import random
 
 from envs_node.deploy.tasks import documents, words
-from envs_node.deploy.tasks.template import (
-    HOME,
-    Instance,
-    Json,
-    OracleStep,
-    Template,
-    all_of,
-    compare,
-    launch,
-    prints,
-    upload,
-)
+from envs_node.deploy.tasks.osworld import HOME, Json, all_of, compare, launch, prints, upload
+from envs_node.deploy.tasks.template import Instance, OracleStep, Template
 from envs_node.messages.actions import Finish, Key, Type
 
 _PATH = f"{HOME}/letter.docx"

@@ -5,15 +5,8 @@ from __future__ import annotations
 import random
 
 from envs_node.deploy.tasks import words
-from envs_node.deploy.tasks.template import (
-    HOME,
-    Instance,
-    Template,
-    compare,
-    launch,
-    prints,
-    upload,
-)
+from envs_node.deploy.tasks.osworld import HOME, compare, launch, prints, upload
+from envs_node.deploy.tasks.template import Instance, Template
 from envs_node.messages.actions import Finish, Key, Type
 
 
