@@ -96,6 +96,7 @@ class TaskSearch:
         self._rollouts_sent = 0
         self._paths: set[Path] = set()
         self._admissions: list[Trajectory] = []
+        self._distinct: set[str] = set()
         self._end = ""
 
     # What a desktop asks -------------------------------------------------------------------
@@ -138,10 +139,16 @@ class TaskSearch:
         taken, self._admissions = tuple(self._admissions), []
         return taken
 
-    def admitted(self, trajectory: Trajectory, *, is_new: bool) -> None:
-        """The ledger has answered."""
-        self.tally.certified += int(trajectory.is_certified)
-        self.tally.distinct += int(is_new and trajectory.is_certified)
+    def admitted(self, trajectory: Trajectory) -> None:
+        """The ledger holds it.
+
+        What is distinct is counted here: the ledger calls a path known, too, when it kept it just
+        before a crash, or when it was kept before as one that was not certified.
+        """
+        if trajectory.is_certified:
+            self.tally.certified += 1
+            self._distinct.add(trajectory.id)
+            self.tally.distinct = len(self._distinct)
 
     def lapse(self, now_ns: int) -> None:
         """Send out again what was lent and not renewed in time."""

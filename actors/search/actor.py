@@ -76,7 +76,7 @@ class SearchActor(Actor[SearchHeard]):
             )
             if not isinstance(said, Admitted | AlreadyKnown):
                 raise TypeError(f"the ledger answered Admit with {said!r}")
-            self._search.admitted(trajectory, is_new=isinstance(said, Admitted))
+            self._search.admitted(trajectory)
             log.info(
                 "success.admitted",
                 task_id=trajectory.task_id,

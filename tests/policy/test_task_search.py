@@ -61,16 +61,14 @@ def report(
     return leaf
 
 
-def admit_all(search: TaskSearch, known: set[str] | None = None) -> tuple[Trajectory, ...]:
-    known = set() if known is None else known
+def admit_all(search: TaskSearch) -> tuple[Trajectory, ...]:
     admissions = search.take_admissions()
     for trajectory in admissions:
-        search.admitted(trajectory, is_new=trajectory.id not in known)
-        known.add(trajectory.id)
+        search.admitted(trajectory)
     return admissions
 
 
-def run_to_end(search: TaskSearch, known: set[str] | None = None) -> list[Assign]:
+def run_to_end(search: TaskSearch) -> list[Assign]:
     """One desktop that answers everything by the screen."""
     sent = []
     for _ in range(200):
@@ -80,7 +78,7 @@ def run_to_end(search: TaskSearch, known: set[str] | None = None) -> list[Assign
             return sent
         sent.append(answer)
         report(search, answer)
-        admit_all(search, known)
+        admit_all(search)
     raise AssertionError("the search does not end")
 
 
@@ -287,6 +285,20 @@ def test_a_broken_report_that_comes_twice_is_answered_alike() -> None:
     assert (search.progress().reassigned, search.progress().refused) == (1, 0)
 
 
+def test_a_success_that_the_ledger_kept_before_a_crash_is_counted_once() -> None:
+    search = make_search()
+    pass_gate(search)
+    report(search, lent(search))
+    report(search, lent(search))
+    (trajectory,) = search.take_admissions()
+
+    search.admitted(msgspec.structs.replace(trajectory, is_certified=False))
+    search.admitted(trajectory)
+    search.admitted(trajectory)
+
+    assert search.progress().distinct == 1
+
+
 class TaskSearchMachine(RuleBasedStateMachine):
     """Three desktops, any order of events, any fault; a model beside it keeps who holds what."""
 
@@ -386,10 +398,8 @@ class TaskSearchMachine(RuleBasedStateMachine):
         self.reassigned += int(not is_judged) - (lost_before - self.lost_seen)
         self.lost_seen = lost_before
         for trajectory in self.call("take_admissions"):
-            is_new = trajectory.id not in self.known
             self.known.add(trajectory.id)
-            self.search.admitted(trajectory, is_new=is_new)
-            self.calls.append(("admitted", (trajectory, is_new), None))
+            self.call("admitted", trajectory)
 
     lost_seen = 0
 
@@ -435,10 +445,7 @@ class TaskSearchMachine(RuleBasedStateMachine):
         """The same messages give the same decisions."""
         fresh = make_search()
         for name, arguments, answer in self.calls:
-            if name == "admitted":
-                fresh.admitted(arguments[0], is_new=arguments[1])
-            else:
-                assert getattr(fresh, name)(*arguments) == answer
+            assert getattr(fresh, name)(*arguments) == answer
         assert fresh.progress() == self.search.progress()
 
 
