@@ -129,7 +129,7 @@ class Sandbox:
         """Wait until the picture is still, for as long as the applications on it need."""
         session = self._living()
         quiet_ms = quiet_window_ms(window.app_class for window in session.connection.windows())
-        return wait_still(session.screen.digest, quiet_ms)
+        return wait_still(session.screen.digest, quiet_ms, work=session.work)
 
     def _living(self) -> Session:
         if self._session is None:

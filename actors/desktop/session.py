@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,6 +58,18 @@ class Session:
     def spawn(self, argv: Sequence[str], log: str) -> int:
         """Start a program in it."""
         return self._launcher.spawn(self.pid, argv, ENVIRONMENT, log)
+
+    def work(self) -> tuple[float, bool]:
+        """Processor time of its living programs, in ms, and whether one runs or waits to."""
+        ticks, is_running = 0, False
+        for stat in self.path("/proc").glob("[0-9]*/stat"):
+            try:
+                state, *fields = stat.read_text().rpartition(")")[2].split()
+            except (OSError, ValueError):  # it has ended meanwhile
+                continue
+            is_running = is_running or state == "R"
+            ticks += int(fields[10]) + int(fields[11])
+        return ticks * 1000 / os.sysconf("SC_CLK_TCK"), is_running
 
     def wait_path(self, inner: str) -> None:
         """Wait until a file is there.

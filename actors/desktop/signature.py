@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from envs_node.messages.desktop import Element, Signature
 
 _FILES_MAX = 10_000
 _CHUNK_BYTES = 1 << 20
+_DOCUMENTS = (".docx", ".odp", ".ods", ".odt", ".pptx", ".xlsx")
+_SAVE_MARKS = ("docProps/", "meta.xml", "settings.xml", "Thumbnails/")
+"""Parts of a document that tell when and where it was saved, and show how it looked then."""
 
 
 def sign(
@@ -65,10 +69,31 @@ def _update(digest: xxhash.xxh3_128, path: str) -> None:
         if os.path.islink(path):
             digest.update(b"link " + os.fsencode(os.readlink(path)) + b"\0")
         elif os.path.isfile(path):
-            content = xxhash.xxh3_128()
-            with open(path, "rb") as source:
-                while chunk := source.read(_CHUNK_BYTES):
-                    content.update(chunk)
-            digest.update(content.digest())
+            digest.update(_document_digest(path) or _content_digest(path))
     except OSError:
         digest.update(b"gone")
+
+
+def _content_digest(path: str) -> bytes:
+    content = xxhash.xxh3_128()
+    with open(path, "rb") as source:
+        while chunk := source.read(_CHUNK_BYTES):
+            content.update(chunk)
+    return content.digest()
+
+
+def _document_digest(path: str) -> bytes | None:
+    """Digest of an office document but for what says when and where it was saved.
+
+    The checksums of its parts stand in its directory, so that nothing is unpacked. None for a file
+    that is no whole document: it counts by its bytes.
+    """
+    if not path.lower().endswith(_DOCUMENTS):
+        return None
+    try:
+        with zipfile.ZipFile(path) as document:
+            parts = sorted((part.filename, part.CRC) for part in document.infolist())
+    except (zipfile.BadZipFile, ValueError):
+        return None
+    told = [part for part in parts if not part[0].startswith(_SAVE_MARKS)]
+    return xxhash.xxh3_128_digest(msgspec.msgpack.encode(told))

@@ -36,7 +36,7 @@ APPLICATIONS: dict[str, tuple[tuple[str, ...], Action, str]] = {
     "xterm": (("xterm",), Type(text="ls\n"), "xterm"),
     "calc": ((*OFFICE, "--calc"), Type(text="7\n"), "LibreOffice Calc"),
     "writer": ((*OFFICE, "--writer"), Type(text="x"), "LibreOffice Writer"),
-    "impress": ((*OFFICE, "--impress"), Key(keys=("tab",)), "LibreOffice Impress"),
+    "impress": ((*OFFICE, "--impress"), Click(x=534, y=260, count=2), "LibreOffice Impress"),
 }
 
 
