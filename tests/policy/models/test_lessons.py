@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs_node.messages.actions import Finish
@@ -12,17 +12,20 @@ from envs_node.policy.models.pointer.lessons import play
 from envs_node.policy.models.pointer.recipes import kinds
 
 
+@settings(deadline=None, max_examples=60)
 @given(seed=st.integers(0, 10**9))
 def test_a_seed_always_plays_the_same_lesson(seed: int) -> None:
     assert play(seed) == play(seed)
 
 
+@settings(deadline=None, max_examples=60)
 @given(seed=st.integers(0, 10**9), kind=st.sampled_from(kinds()))
 def test_every_step_of_a_lesson_can_be_said(seed: int, kind: str) -> None:
     for state, action in play(seed, kind):
         assert choice_of(action, featurize(state, 256)) is not None
 
 
+@settings(deadline=None, max_examples=60)
 @given(seed=st.integers(0, 10**9))
 def test_a_lesson_ends_by_finishing_and_no_sooner(seed: int) -> None:
     actions = [action for _, action in play(seed)]
@@ -32,6 +35,7 @@ def test_a_lesson_ends_by_finishing_and_no_sooner(seed: int) -> None:
     ]
 
 
+@settings(deadline=None, max_examples=60)
 @given(seed=st.integers(0, 10**9))
 def test_a_step_sees_the_actions_before_it(seed: int) -> None:
     steps = play(seed)

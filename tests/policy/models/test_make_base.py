@@ -10,6 +10,7 @@ import torch
 from envs_node.policy.models.pointer.lessons import play
 from envs_node.policy.models.pointer.make_base import BaseSettings, make_base
 from envs_node.policy.models.pointer.policy import load_model, load_pointer
+from envs_node.policy.models.quiet import quiet_transformers
 
 
 def test_equal_settings_make_equal_weights(
@@ -46,7 +47,8 @@ def test_the_global_random_state_is_left_alone(tiny_settings: BaseSettings, tmp_
 
 def test_saving_and_loading_keeps_every_log_probability(tiny_policy: Path, tmp_path: Path) -> None:
     policy = load_pointer(tiny_policy)
-    load_model(tiny_policy).save_pretrained(tmp_path / "copy")
+    with quiet_transformers():
+        load_model(tiny_policy).save_pretrained(tmp_path / "copy")
     copy = load_pointer(tmp_path / "copy")
 
     for state, action in play(11):

@@ -13,7 +13,7 @@ from envs_node.messages.actions import Click, Type
 from envs_node.policy.models.pointer import words
 from envs_node.policy.models.pointer.lessons import play
 
-LESSONS = 3000
+LESSONS = 1500
 INSTANCES = 20
 
 

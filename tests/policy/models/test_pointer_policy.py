@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs_node.messages.actions import (
@@ -89,6 +89,7 @@ def test_probabilities_of_all_actions_sum_to_one(policy: Policy, state: State) -
     assert sum(map(math.exp, log_probs)) == pytest.approx(1.0, abs=1e-5)
 
 
+@settings(deadline=None, max_examples=40)
 @given(
     seed=st.integers(0, 2**31), lesson=st.integers(0, 40), temperature=st.sampled_from([0.3, 1, 3])
 )
@@ -189,6 +190,7 @@ def test_no_samples_and_no_heat_are_refused(policy: Policy) -> None:
         policy.propose(FIRST, samples=1, temperature=0.0, seed=0)
 
 
+@settings(deadline=None, max_examples=40)
 @given(
     instruction=st.text(max_size=200),
     names=st.lists(st.text(max_size=30), max_size=6),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs_node.policy.models.pointer.spans import SPANS_MAX, find_spans
@@ -18,6 +18,7 @@ from envs_node.policy.models.pointer.text import (
 )
 
 
+@settings(deadline=None)
 @given(st.text(max_size=400))
 def test_words_stand_where_they_say(instruction: str) -> None:
     words = split_words(instruction)
@@ -27,6 +28,7 @@ def test_words_stand_where_they_say(instruction: str) -> None:
     assert all(one.end <= other.start for one, other in pairwise(words))
 
 
+@settings(deadline=None)
 @given(st.text(max_size=400))
 def test_spans_are_distinct_stretches_of_the_instruction(instruction: str) -> None:
     spans = find_spans(instruction, split_words(instruction))
@@ -62,6 +64,7 @@ def test_a_menu_item_is_found_with_and_without_its_ellipsis() -> None:
     assert find_phrase("", words) == -1
 
 
+@settings(deadline=None)
 @given(st.text(max_size=100), st.integers(16, 4096))
 def test_trigrams_are_padded_buckets(text: str, buckets: int) -> None:
     grams = trigrams(text, buckets)
