@@ -2,7 +2,7 @@
 
 Both copy the same desktop's picture, one after the other, in the same run.
 
-    python -m benchmarks.frame_grab [--rounds 60] [--width 1280 --height 720]
+    python benchmarks/frame_grab.py [--rounds 60] [--width 1280 --height 720]
 """
 
 from __future__ import annotations
