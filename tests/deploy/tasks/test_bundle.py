@@ -28,7 +28,7 @@ any_number = st.integers(0, 100_000)
 few = settings(max_examples=30, deadline=None)  # an office document takes 20 ms to make
 
 
-def test_there_are_enough_templates_and_applications():
+def test_there_are_enough_templates_and_applications() -> None:
     trained = [template for template in TEMPLATES if template.split == "train"]
 
     assert len(trained) >= 12
@@ -36,7 +36,7 @@ def test_there_are_enough_templates_and_applications():
     assert len({template.app for template in trained}) >= 6
 
 
-def test_template_names_are_unique_and_begin_with_their_file():
+def test_template_names_are_unique_and_begin_with_their_file() -> None:
     names = [template.name for template in TEMPLATES]
 
     assert len(names) == len(set(names))
@@ -44,15 +44,15 @@ def test_template_names_are_unique_and_begin_with_their_file():
 
 @few
 @given(any_template, any_number)
-def test_a_number_makes_the_same_instance_every_time(template: Template, number: int):
+def test_a_number_makes_the_same_instance_every_time(template: Template, number: int) -> None:
     assert instance_of(template, number) == instance_of(template, number)
 
 
-def test_the_same_split_has_the_same_bytes_every_time():
+def test_the_same_split_has_the_same_bytes_every_time() -> None:
     assert bundled_tasks("train", 2, seed=3) == bundled_tasks("train", 2, seed=3)
 
 
-def test_no_held_out_task_is_a_train_task():
+def test_no_held_out_task_is_a_train_task() -> None:
     trained = [t for seed in range(2) for t in bundled_tasks("train", 1, seed)]
     held_out = [t for seed in range(2) for t in bundled_tasks("held-out", 1, seed)]
 
@@ -61,7 +61,9 @@ def test_no_held_out_task_is_a_train_task():
     assert {t.split for t in held_out} == {"held-out"}
 
 
-def test_train_templates_have_held_out_instances_and_held_out_templates_are_not_trained_on():
+def test_train_templates_have_held_out_instances_and_held_out_templates_are_not_trained_on() -> (
+    None
+):
     trained = {task.template for task in bundled_tasks("train", 1)}
     held_out = {task.template for task in bundled_tasks("held-out", 1)}
 
@@ -71,7 +73,7 @@ def test_train_templates_have_held_out_instances_and_held_out_templates_are_not_
 
 @few
 @given(any_template, any_number)
-def test_a_solution_is_short_and_ends_with_finish(template: Template, number: int):
+def test_a_solution_is_short_and_ends_with_finish(template: Template, number: int) -> None:
     oracle = instance_of(template, number).oracle
 
     assert 2 <= len(oracle) <= 8
@@ -80,7 +82,9 @@ def test_a_solution_is_short_and_ends_with_finish(template: Template, number: in
 
 @few
 @given(any_template, any_number)
-def test_every_step_of_a_solution_is_one_the_policy_can_propose(template: Template, number: int):
+def test_every_step_of_a_solution_is_one_the_policy_can_propose(
+    template: Template, number: int
+) -> None:
     instance = instance_of(template, number)
 
     for step in instance.oracle:
@@ -97,12 +101,12 @@ def test_every_step_of_a_solution_is_one_the_policy_can_propose(template: Templa
 
 
 @pytest.mark.parametrize(("instances", "seed"), [(0, 0), (INSTANCES_MAX + 1, 0), (1, -1)])
-def test_impossible_numbers_are_refused(instances: int, seed: int):
+def test_impossible_numbers_are_refused(instances: int, seed: int) -> None:
     with pytest.raises(ValueError, match="must"):
         bundled_tasks("train", instances, seed)
 
 
-def test_a_folder_holds_each_task_and_its_files(tmp_path: Path):
+def test_a_folder_holds_each_task_and_its_files(tmp_path: Path) -> None:
     tasks = bundled_tasks("held-out", 1)
 
     write_tasks(tmp_path, tasks)
@@ -112,7 +116,7 @@ def test_a_folder_holds_each_task_and_its_files(tmp_path: Path):
     assert load_tasks(tmp_path, VOCABULARY) == tuple(sorted(tasks, key=lambda task: task.id))
 
 
-def test_the_page_of_tasks_is_that_of_the_templates():
+def test_the_page_of_tasks_is_that_of_the_templates() -> None:
     spec = importlib.util.spec_from_file_location("make_tasks", ROOT / "docs/make_tasks.py")
     assert spec is not None
     assert spec.loader is not None

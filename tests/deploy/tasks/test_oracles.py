@@ -92,7 +92,7 @@ def outcomes(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[Outcom
 
 @pytest.mark.live
 @pytest.mark.parametrize("case", tuple(_cases()))
-def test_only_the_whole_solution_passes(case: Case, outcomes: dict[str, Future[Outcome]]):
+def test_only_the_whole_solution_passes(case: Case, outcomes: dict[str, Future[Outcome]]) -> None:
     outcome = outcomes[f"{case[0].name}-{case[1]}"].result(OUTCOME_TIMEOUT_S)
 
     assert (outcome.untouched.verdict, outcome.untouched.reason) == ("failure", "")
@@ -101,7 +101,7 @@ def test_only_the_whole_solution_passes(case: Case, outcomes: dict[str, Future[O
 
 
 @pytest.mark.live
-def test_the_installed_checker_knows_all_that_the_bundle_uses():
+def test_the_installed_checker_knows_all_that_the_bundle_uses() -> None:
     known = read_checker(checker_folder()).vocabulary
 
     assert known.metrics >= VOCABULARY.metrics
