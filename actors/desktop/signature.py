@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,6 +21,9 @@ _CHUNK_BYTES = 1 << 20
 _DOCUMENTS = (".docx", ".odp", ".ods", ".odt", ".pptx", ".xlsx")
 _SAVE_MARKS = ("docProps/", "meta.xml", "settings.xml", "Thumbnails/")
 """Parts of a document that tell when and where it was saved, and show how it looked then."""
+_SLIDE_BYTES_MAX = 4 << 20
+_FIELD = re.compile(rb"<a:fld\b.*?</a:fld>", re.DOTALL)
+"""A date, time or slide number that LibreOffice fills in anew at every save."""
 
 
 def sign(
@@ -85,15 +90,26 @@ def _content_digest(path: str) -> bytes:
 def _document_digest(path: str) -> bytes | None:
     """Digest of an office document but for what says when and where it was saved.
 
-    The checksums of its parts stand in its directory, so that nothing is unpacked. None for a file
-    that is no whole document: it counts by its bytes.
+    Most parts count by the checksum that stands in the document's directory; slides are unpacked,
+    for their fields hold the date and a random id. None for a file that is no whole document: it
+    counts by its bytes.
     """
     if not path.lower().endswith(_DOCUMENTS):
         return None
     try:
         with zipfile.ZipFile(path) as document:
-            parts = sorted((part.filename, part.CRC) for part in document.infolist())
-    except (zipfile.BadZipFile, ValueError):
+            told = [
+                (part.filename, _part_digest(document, part))
+                for part in document.infolist()
+                if not part.filename.startswith(_SAVE_MARKS)
+            ]
+    except (zipfile.BadZipFile, zlib.error, ValueError):
         return None
-    told = [part for part in parts if not part[0].startswith(_SAVE_MARKS)]
-    return xxhash.xxh3_128_digest(msgspec.msgpack.encode(told))
+    return xxhash.xxh3_128_digest(msgspec.msgpack.encode(sorted(told)))
+
+
+def _part_digest(document: zipfile.ZipFile, part: zipfile.ZipInfo) -> int:
+    is_slide = part.filename.startswith("ppt/") and part.filename.endswith(".xml")
+    if not is_slide or part.file_size > _SLIDE_BYTES_MAX:
+        return part.CRC
+    return xxhash.xxh3_64_intdigest(_FIELD.sub(b"", document.read(part)))
