@@ -46,7 +46,8 @@ def list_elements(nodes: Sequence[Node], width: int, height: int) -> tuple[Eleme
             continue
         offset = offsets.get((top.bus, top.path), 0)
         element = _element(node, offset, width, height)
-        if element is not None:
+        # Some previews place their cells as if the dialog were the screen.
+        if element is not None and (not active or _is_within(element, top)):
             found.append((node, element))
     elements = _name_fields(_uncover(found))
     if any(element.role == "table cell" for element in elements):
@@ -129,6 +130,15 @@ def _element(node: Node, offset: int, width: int, height: int) -> Element | None
         width=wide, height=high,
         states=tuple(state for state in _TOLD_STATES if state in node.states),
     )  # fmt: skip
+
+
+def _is_within(element: Element, top: Node) -> bool:
+    """Whether the middle of an element lies in the window around it; True where that is unknown."""
+    if top.extent is None:
+        return True
+    left, upper, wide, high = top.extent
+    x, y = element.x + element.width / 2, element.y + element.height / 2
+    return left <= x <= left + wide and upper <= y <= upper + high
 
 
 def _uncover(found: Sequence[tuple[Node, Element]]) -> list[Element]:

@@ -47,6 +47,16 @@ def test_only_the_active_dialog_is_listed() -> None:
     assert names(nodes) == ["Save?", "Yes"]
 
 
+def test_what_a_dialog_places_outside_itself_is_left_out() -> None:
+    nodes = [
+        node("dialog", "Import", path="d", states=LIVE | {"modal"}, extent=(600, 200, 300, 200)),
+        node("table cell", "preview", parent="d", extent=(0, 0, 64, 16)),
+        node("push button", "OK", parent="d", extent=(800, 350, 50, 20)),
+    ]
+
+    assert names(nodes) == ["Import", "OK"]
+
+
 def test_what_an_open_menu_covers_is_left_out() -> None:
     nodes = [
         node("menu", "File", path="m", extent=(0, 0, 40, 20)),
