@@ -155,10 +155,12 @@ def _first_field(recorded: Any, said: Any, path: str) -> str:
         for key in [*recorded, *(key for key in said if key not in recorded)]:
             if recorded.get(key) != said.get(key):
                 return _first_field(recorded.get(key), said.get(key), f"{path}.{key}")
-    if isinstance(recorded, list) and isinstance(said, list) and len(recorded) == len(said):
-        for position, (old, new) in enumerate(zip(recorded, said, strict=True)):
+    if isinstance(recorded, list | tuple) and isinstance(said, list | tuple):
+        for position, (old, new) in enumerate(zip(recorded, said, strict=False)):
             if old != new:
                 return _first_field(old, new, f"{path}[{position}]")
+        if len(recorded) != len(said):
+            return f"{path}: recorded {len(recorded)} items, now {len(said)}"
     return f"{path}: recorded {_short(recorded)}, now {_short(said)}"
 
 

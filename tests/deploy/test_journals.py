@@ -1,0 +1,125 @@
+"""What deciding actors heard is kept, thinned, and enough to go on with a run that was stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from envs_node.actors.ledger.store import LedgerStore
+from envs_node.deploy.config import Config
+from envs_node.deploy.head import RunRefusedError
+from envs_node.deploy.journals import entries_of, is_journalled, thin
+from envs_node.deploy.replay import replay_run
+from envs_node.deploy.run_folder import RunFolderError
+from envs_node.messages.base import ActorName, DesktopId
+from envs_node.messages.desktop import Configure
+from envs_node.messages.journal import read_journal
+from envs_node.messages.propose import Propose, State
+from envs_node.messages.search import Assign
+from envs_node.messages.tasks import TaskFile
+from envs_node.messages.verify import Verify
+from tests.deploy.fake_node import SETTINGS, FakeNode
+from tests.fakes import fake_task, note_screen
+
+GOLD = TaskFile(name="gold/a", sha256="0" * 64, data=b"gold" * 1000)
+TASK = msgspec.structs.replace(fake_task(), files=(GOLD,))
+
+
+@pytest.mark.parametrize(
+    ("name", "is_kept"),
+    [
+        ("search/note-000", True),
+        ("replay/d-0", True),
+        ("ledger", False),
+        ("scheduler", False),
+        ("desktop/d-0", False),
+        ("proposer", False),
+    ],
+)
+def test_those_that_decide_are_journalled(name: str, is_kept: bool) -> None:
+    assert is_journalled(ActorName(name)) == is_kept
+
+
+def test_files_of_a_task_are_left_out_and_its_name_is_kept() -> None:
+    configure = thin(Configure(desktop_id=DesktopId("d"), task=TASK))
+    verify = thin(Verify(verify_id="v", task=TASK, guest_pid=1, last_action="DONE"))
+
+    assert isinstance(configure, Configure)
+    assert isinstance(verify, Verify)
+    for task in (configure.task, verify.task):
+        assert (task.id, task.sha256, task.files, task.json) == (TASK.id, TASK.sha256, (), b"")
+
+
+def test_what_a_policy_saw_is_kept_by_its_signature() -> None:
+    observation = msgspec.structs.replace(note_screen().observe("typed"), frame=b"pixels")
+    asked = Propose(
+        state=State(instruction="do", observation=observation), samples=8, temperature=1.0, seed=1
+    )
+
+    kept = thin(asked)
+
+    assert isinstance(kept, Propose)
+    assert kept.state.observation.signature == observation.signature
+    assert (kept.state.observation.frame, kept.state.observation.elements) == (b"", ())
+    assert thin(kept) == kept
+
+
+def test_a_run_without_a_journal_has_no_past(tmp_path: Path) -> None:
+    assert list(entries_of(ActorName("search/x"), tmp_path)) == []
+
+
+async def test_a_run_that_was_stopped_goes_on_to_its_end(tmp_path: Path) -> None:
+    brief = Config(search=msgspec.structs.replace(SETTINGS, lease_ms=1000))
+    node = FakeNode(tmp_path, config=brief)
+    async with node.open():
+        await node.start("r-1")
+        await node.watch(lambda progress: any(task.verified for task in progress.tasks))
+        await node.runs.stop("r-1")
+    again = FakeNode(tmp_path, config=brief)
+    async with again.open():
+        await again.start("r-1", is_resumed=True)
+        progress, folder = await again.finish("r-1")
+
+    assert [task.state for task in progress.tasks] == ["solved", "solved"]
+    with LedgerStore(folder.ledger, is_read_only=True) as store:
+        kept = store.trajectories(certified_only=True)
+    assert len({(found.task_id, found.path) for found in kept}) == len(kept) >= 4
+    assert sum(task.distinct for task in progress.tasks) == len(kept)
+    lent = [
+        (e.actor, e.envelope.message.lease)
+        for e in read_journal(folder.journal)
+        if e.kind == "answered" and e.envelope and isinstance(e.envelope.message, Assign)
+    ]
+    assert len(set(lent)) == len(lent), "a fencing number was given out twice"
+    report = await replay_run(folder)
+    assert report.differences == ()
+
+
+async def test_a_second_run_is_refused_while_one_is_on(tmp_path: Path) -> None:
+    node = FakeNode(tmp_path)
+    async with node.open():
+        await node.start("r-1")
+        with pytest.raises(RunRefusedError, match="the run r-1 is on; wait, or stop it first"):
+            await node.start("r-2")
+        await node.finish("r-1")
+
+        with pytest.raises(RunFolderError, match="r-1 exists; choose another with --run"):
+            await node.start("r-1")
+        await node.start("r-2")
+        _, folder = await node.finish("r-2")
+
+    assert folder.run == "r-2"
+    assert not (tmp_path / "r-3").exists()
+
+
+async def test_a_run_that_never_was_cannot_be_resumed(tmp_path: Path) -> None:
+    node = FakeNode(tmp_path)
+    async with node.open():
+        with pytest.raises(RunFolderError, match="is no run: it has no manifest"):
+            await node.start("r-9", is_resumed=True)
+        await node.start("r-1")
+        await node.finish("r-1")
+
+    assert not (tmp_path / "r-9").exists()
