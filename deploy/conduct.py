@@ -15,11 +15,13 @@ from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.config import Config
 from envs_node.deploy.node import HEAD, open_all, route_to_head
 from envs_node.messages.base import ActorName, EnvsError, RunId
-from envs_node.messages.lifecycle import RunStarted, StartRun, StopRun
+from envs_node.messages.lifecycle import Resolve, RunStarted, StartRun, StopRun
 from envs_node.messages.search import Progress, ProgressWanted
 from envs_node.messages.tasks import Task
 from envs_node.policy.backend import Policy
 
+_HELLO_S = 15.0
+"""A head that is there answers a question at once; starting a run may take it long."""
 _START_S = 180.0
 _POLL_S = 0.5
 _STOP_S = 30.0
@@ -84,8 +86,10 @@ async def _conduct(post: Post, request: StartRun, watch: Watch) -> Progress:
 
 
 async def _ask_head(post: Post, request: StartRun) -> object:
+    head = post.ref(HEAD, sender=_CLIENT)
     try:
-        return await post.ref(HEAD, sender=_CLIENT).ask(request, timeout_s=_START_S)
+        await head.ask(Resolve(prefix=HEAD), timeout_s=_HELLO_S)
+        return await head.ask(request, timeout_s=_START_S)
     except (AskTimeoutError, ActorCrashedError) as error:
         raise HeadLostError(f"no head answers: {error}; is `envs-node start` running?") from error
 

@@ -30,10 +30,14 @@ class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The policy of a node."""
 
-    folder: Path = BASE_POLICY
+    folder: str = ""
     """Folder of the policy; the built-in one unless given."""
     threads: int = 1
     """CPU threads of one proposal."""
+
+    def path(self) -> Path:
+        """The folder that is meant."""
+        return Path(self.folder) if self.folder else BASE_POLICY
 
 
 class LinkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,18 +74,11 @@ def load_config(path: Path | None) -> Config:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}; name a TOML file with --config") from error
     try:
-        config = msgspec.toml.decode(data, type=Config, dec_hook=path_hook)
+        config = msgspec.toml.decode(data, type=Config)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{path}: {error}") from error
     check_config(config)
     return config
-
-
-def path_hook(kind: type, value: object) -> Path:
-    """Decode the one type of a configuration that msgspec does not know."""
-    if kind is Path and isinstance(value, str):
-        return Path(value)
-    raise NotImplementedError(f"a configuration holds no {kind.__name__}")
 
 
 def check_config(config: Config) -> None:

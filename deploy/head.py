@@ -36,7 +36,7 @@ from envs_node.supervisor.tree import Supervisor
 PROPOSER = ActorName("proposer")
 _TICK_S = 1.0
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class RunRefusedError(EnvsError):
@@ -88,7 +88,7 @@ class HeadRuns:
         tree = Supervisor(
             request.run, self._children(folder, tasks, request.settings), publish=tell_crash
         )
-        log.info("run.started", run=request.run, tasks=len(tasks), resumed=request.is_resumed)
+        _log.info("run.started", run=request.run, tasks=len(tasks), resumed=request.is_resumed)
         await self._supervisor.start_child(
             ChildSpec(name=_child_name(request.run), start=tree.run, shutdown_s=30.0)
         )
@@ -105,7 +105,7 @@ class HeadRuns:
         self._folder = self._writer = None
         if progress is not None:
             write_json(folder.path / "progress.json", progress)
-        log.info("run.stopped", run=run)
+        _log.info("run.stopped", run=run)
 
     def _open_folder(self, request: StartRun) -> RunFolder:
         path = self._root / request.run
@@ -170,7 +170,7 @@ class HeadRuns:
                 try:
                     ref.tell(Tick())
                 except MailboxFullError:
-                    log.warning("tick.dropped", to=ref.name)
+                    _log.warning("tick.dropped", to=ref.name)
 
     async def _progress(self) -> Progress | None:
         scheduler = self._post.ref(ActorName("scheduler"), sender=ActorName("head"))

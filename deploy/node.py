@@ -34,7 +34,7 @@ HEAD = ActorName("head")
 _HEAD_NAMES = ("head", "scheduler", "ledger", "search/")
 _JOIN_S = 2.0
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class JoinRefusedError(EnvsError):
@@ -168,13 +168,13 @@ async def _keep_joined(
         try:
             answer = await head.ask(join, timeout_s=_JOIN_S * 2)
         except (AskTimeoutError, ActorCrashedError) as error:
-            log.warning("head.missed", error=str(error))
+            _log.warning("head.missed", error=str(error))
         else:
             if isinstance(answer, JoinFailed):
                 raise JoinRefusedError(answer.reason)
             if isinstance(answer, Joined) and not is_joined:
                 is_joined = True
-                log.info("node.admitted", head=answer.head)
+                _log.info("node.admitted", head=answer.head)
                 task_status.started()
         await trio.sleep(_JOIN_S)
 
@@ -186,7 +186,7 @@ async def _keep_proposer(post: Post, links: NngLinks, name: str) -> None:
         try:
             answer = await head.ask(Resolve(prefix=PROPOSER), timeout_s=_JOIN_S * 2)
         except (AskTimeoutError, ActorCrashedError) as error:
-            log.warning("head.missed", error=str(error))
+            _log.warning("head.missed", error=str(error))
         else:
             if isinstance(answer, Resolved) and answer.places:
                 places = sorted(answer.places, key=lambda place: place.url)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from envs_node import __version__
-from envs_node.deploy.config import Config, path_hook
+from envs_node.deploy.config import Config
 from envs_node.deploy.tasks.bundle import write_tasks
 from envs_node.messages.base import EnvsError, RunId
 from envs_node.messages.tasks import Task
@@ -112,9 +112,7 @@ class RunFolder:
             RunFolderError: the manifest is damaged.
         """
         try:
-            return msgspec.json.decode(
-                self._manifest.read_bytes(), type=Manifest, dec_hook=path_hook
-            )
+            return msgspec.json.decode(self._manifest.read_bytes(), type=Manifest)
         except msgspec.DecodeError as error:
             raise RunFolderError(f"{self._manifest} is damaged: {error}") from error
 

@@ -33,7 +33,7 @@ from envs_node.supervisor.tree import Supervisor
 _KINDS = ("desktop", "verifier", "replay", "work")
 _SLOT_INTENSITY = Intensity(burst=10, window_s=60.0)
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class LauncherEndedError(EnvsError):
@@ -156,7 +156,7 @@ class Desktops:
 
 def tell_crash(crashed: Crashed) -> None:
     """Log what a supervisor publishes."""
-    log.error("child.crashed", child=crashed.child, error=crashed.error, restarts=crashed.restarts)
+    _log.error("child.crashed", child=crashed.child, error=crashed.error, restarts=crashed.restarts)
 
 
 @contextmanager

@@ -80,7 +80,7 @@ def fit_policy(
         loss_last=losses[-1],
         weight_min=min(weights),
         weight_max=max(weights),
-        kl_old_new=shift.kl_old_new,
+        log_ratio=shift.log_ratio,
         effective_sample_size=shift.effective_sample_size,
         entropy_before=entropy_before,
         entropy_after=entropy_after,

@@ -11,8 +11,8 @@ import msgspec
 class Shift(msgspec.Struct, frozen=True, kw_only=True):
     """The distance between two policies on the same (state, action) pairs."""
 
-    kl_old_new: float
-    """Mean of log p_old - log p_new, in nats; below 0 when the new policy likes the pairs more."""
+    log_ratio: float
+    """Mean of log p_new - log p_old, in nats; above 0 when the new policy likes the pairs more."""
     effective_sample_size: float
     """(sum w) ** 2 / (n sum w ** 2) of w = p_new / p_old, between 1 / n and 1."""
     ratio_max: float
@@ -33,7 +33,7 @@ def measure_shift(old: Sequence[float], new: Sequence[float]) -> Shift:
     largest = max(ratios)
     scaled = [math.exp(ratio - largest) for ratio in ratios]  # a common factor leaves the size
     return Shift(
-        kl_old_new=-sum(ratios) / len(ratios),
+        log_ratio=sum(ratios) / len(ratios),
         effective_sample_size=sum(scaled) ** 2 / (len(scaled) * sum(one * one for one in scaled)),
         ratio_max=math.exp(min(largest, 700.0)),
     )

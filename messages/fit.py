@@ -49,8 +49,8 @@ class FitReport(msgspec.Struct, frozen=True, kw_only=True):
     loss_last: float
     weight_min: float
     weight_max: float
-    kl_old_new: float
-    """Mean of log p_old - log p_new on the examples, in nats."""
+    log_ratio: float
+    """Mean of log p_new - log p_old on the examples, in nats."""
     effective_sample_size: float
     """Of the importance weights p_new / p_old, as a share of the examples."""
     entropy_before: float

@@ -31,7 +31,7 @@ from envs_node.messages.lifecycle import (
 _ALIVE_NS = 10 * 10**9
 """A node that did not join again for so long is not told of."""
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger(__name__)
 
 HeadHeard = Join | Resolve | StartRun | StopRun
 
@@ -77,12 +77,12 @@ class HeadActor(Actor[HeadHeard]):
     def _join(self, node: Join) -> Joined | JoinFailed:
         if node.version != self._version:
             reason = f"{node.node} is version {node.version}, the head {self._version}"
-            log.warning("node.refused", node=node.node, reason=reason)
+            _log.warning("node.refused", node=node.node, reason=reason)
             return JoinFailed(reason=f"{reason}: install the same version on both")
         is_new = node.node not in self._nodes
         self._nodes[node.node] = (node, self.envelope.time_ns)
         if is_new:
-            log.info("node.joined", node=node.node, role=node.role, url=node.url)
+            _log.info("node.joined", node=node.node, role=node.role, url=node.url)
         return Joined(head=self._node, version=self._version)
 
     def _places(self, prefix: str) -> tuple[Place, ...]:

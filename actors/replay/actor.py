@@ -79,10 +79,6 @@ class ReplayActor(Actor[Drive]):
         except (ActorCrashedError, AskTimeoutError, BranchLostError) as error:
             return record.lost(str(error))
 
-    def statistics(self) -> dict[str, int | float]:
-        """Desktops used up so far."""
-        return {"episodes": self._episode}
-
     async def _drive(self, assign: Assign, record: BranchRecord) -> LeafReached:
         task = await self._fetch(assign)
         await self._reset(task, record)

@@ -20,7 +20,7 @@ _DRIVE_S = 900.0
 _BACKOFF_S = (0.2, 0.5, 1.0, 2.0)
 _REPORT_TRIES = 30
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ async def work(slot: Slot) -> None:
         try:
             answer = await slot.scheduler.ask(WorkWanted(worker=slot.worker), timeout_s=_ASK_S)
         except (AskTimeoutError, ActorCrashedError) as error:
-            log.warning("work.refused", worker=slot.worker, error=str(error))
+            _log.warning("work.refused", worker=slot.worker, error=str(error))
             await trio.sleep(_backoff_s(failures))
             failures += 1
             continue
@@ -78,7 +78,7 @@ async def _keep_lease(search: Ref, assign: Assign) -> None:
         try:
             await search.ask(renew, timeout_s=assign.lease_ms / 3000)
         except (AskTimeoutError, ActorCrashedError) as error:
-            log.warning("lease.unrenewed", branch_id=assign.branch_id, error=str(error))
+            _log.warning("lease.unrenewed", branch_id=assign.branch_id, error=str(error))
 
 
 async def _keep_frames(slot: Slot, report: LeafReached) -> None:
@@ -89,7 +89,7 @@ async def _keep_frames(slot: Slot, report: LeafReached) -> None:
             FetchFrame(desktop_id=slot.desktop_id, frame=frame), timeout_s=_ASK_S
         )
         if not isinstance(fetched, FrameFetched):
-            log.warning("frame.missed", branch_id=report.branch_id, frame=frame)
+            _log.warning("frame.missed", branch_id=report.branch_id, frame=frame)
             continue
         sha256 = hashlib.sha256(fetched.png).hexdigest()
         blob = StoreBlob(name=frame, sha256=sha256, kind="png", data=fetched.png)
@@ -108,7 +108,7 @@ async def _insist(ref: Ref, message: Message) -> None:
             return
         except (AskTimeoutError, ActorCrashedError) as error:
             name = type(message).__name__
-            log.warning("report.repeated", message=name, attempt=attempt, error=str(error))
+            _log.warning("report.repeated", message=name, attempt=attempt, error=str(error))
             await trio.sleep(_backoff_s(attempt))
 
 
@@ -122,7 +122,7 @@ def _is_certified(report: LeafReached) -> bool:
 
 
 def _tell_story(slot: Slot, report: LeafReached) -> None:
-    log.info(
+    _log.info(
         "branch.ended",
         worker=slot.worker,
         branch_id=report.branch_id,

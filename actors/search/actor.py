@@ -27,7 +27,7 @@ from envs_node.messages.search import (
 )
 from envs_node.policy.task_search import TaskSearch
 
-log = structlog.get_logger(__name__)
+_log = structlog.get_logger(__name__)
 
 SearchHeard = WorkWanted | Renew | NodeReached | LeafReached | ProgressWanted | Tick
 
@@ -77,7 +77,7 @@ class SearchActor(Actor[SearchHeard]):
             if not isinstance(said, Admitted | AlreadyKnown):
                 raise TypeError(f"the ledger answered Admit with {said!r}")
             self._search.admitted(trajectory)
-            log.info(
+            _log.info(
                 "success.admitted",
                 task_id=trajectory.task_id,
                 trajectory_id=trajectory.id,
@@ -104,7 +104,7 @@ class SearchActor(Actor[SearchHeard]):
             timeout_s=self._ledger_timeout_s,
         )
         self._is_outcome_kept = True
-        log.info(
+        _log.info(
             "task.ended",
             task_id=progress.task_id,
             state=progress.state,

@@ -75,9 +75,9 @@ class Demo(Verb, frozen=True, kw_only=True):
             )
         fitted = folder.path / "policy"
         with _timed(wall_s, "fit"):
-            report = fit_run(folder.ledger, self.policy.folder, fitted, self.fit)
+            report = fit_run(folder.ledger, self.policy.path(), fitted, self.fit)
         with _timed(wall_s, "eval before"):
-            before = self._measure(folder, config, self.policy.folder, "eval-before")
+            before = self._measure(folder, config, self.policy.path(), "eval-before")
         with _timed(wall_s, "eval after"):
             after = self._measure(folder, config, fitted, "eval-after")
         wall_s["all"] = round(sum(wall_s.values()), 1)
@@ -100,7 +100,7 @@ class Demo(Verb, frozen=True, kw_only=True):
 
     def _measure(self, folder: RunFolder, config: Config, policy: Path, name: str) -> EvalSummary:
         search = msgspec.structs.replace(config.search, rollouts=_ROLLOUTS)
-        settings = msgspec.structs.replace(config.policy, folder=policy)
+        settings = msgspec.structs.replace(config.policy, folder=str(policy))
         config = msgspec.structs.replace(config, search=search, policy=settings)
         tasks = bundled_tasks("held-out", self.held_out)
         return evaluate(RunFolder(folder.path / name), config, tasks, k=_ROLLOUTS, title=name)

@@ -76,4 +76,4 @@ def evaluate(
     with watching(title, config.search.rollouts + 1) as watch:
         hint = f"an eval starts anew: remove {folder.path} and run it again"
         progress = search_here(folder, config, request_tasks=tasks, watch=watch, hint=hint)
-    return summarise_eval(progress, str(config.policy.folder), config.search.rollouts, k)
+    return summarise_eval(progress, str(config.policy.path()), config.search.rollouts, k)

@@ -53,7 +53,7 @@ class Fit(Verb, frozen=True, kw_only=True):
         ledger = self.folder if self.folder.is_file() else RunFolder(self.folder).ledger
         out = self.out or ledger.parent / "policy"
         began = time.monotonic()
-        report = fit_run(ledger, self.policy.folder, out, self.fit)
+        report = fit_run(ledger, self.policy.path(), out, self.fit)
         summary = Summary(
             run=ledger.parent.name,
             version=__version__,

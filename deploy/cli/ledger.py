@@ -15,11 +15,11 @@ from envs_node.deploy.run_folder import RunFolder, RunFolderError
 from envs_node.messages.ledger import Trajectory
 
 
-class NoTrajectoryError(RunFolderError):
+class _NoTrajectoryError(RunFolderError):
     """No trajectory of that id, or more than one."""
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class _Row(msgspec.Struct, frozen=True, kw_only=True):
     """A trajectory in one line."""
 
     id: str
@@ -31,7 +31,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...]
 
 
-class ShownStep(msgspec.Struct, frozen=True, kw_only=True):
+class _ShownStep(msgspec.Struct, frozen=True, kw_only=True):
     """A step as shown: what was done, and the picture it was done on."""
 
     fingerprint: str
@@ -41,7 +41,7 @@ class ShownStep(msgspec.Struct, frozen=True, kw_only=True):
     screenshot: str
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class _Shown(msgspec.Struct, frozen=True, kw_only=True):
     """A trajectory in full, without its element lists."""
 
     id: str
@@ -52,7 +52,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     is_certified: bool
     score: float | None
     checker: str
-    steps: tuple[ShownStep, ...]
+    steps: tuple[_ShownStep, ...]
 
 
 class Ls(Verb, frozen=True, kw_only=True):
@@ -104,13 +104,13 @@ class Show(Verb, frozen=True, kw_only=True):
         show(shown, "\n".join(lines), as_json=self.json)
         return 0
 
-    def _shown(self, store: LedgerStore) -> Shown:
+    def _shown(self, store: LedgerStore) -> _Shown:
         found = [t for t in store.trajectories(certified_only=False) if t.id.startswith(self.id)]
         if len(found) != 1:
             count = "no trajectory begins" if not found else f"{len(found)} trajectories begin"
-            raise NoTrajectoryError(f"{count} with {self.id}; see `envs-node ledger ls`")
+            raise _NoTrajectoryError(f"{count} with {self.id}; see `envs-node ledger ls`")
         (trajectory,) = found
-        return Shown(
+        return _Shown(
             id=trajectory.id,
             task_id=trajectory.task_id,
             instruction=trajectory.instruction,
@@ -120,7 +120,7 @@ class Show(Verb, frozen=True, kw_only=True):
             score=trajectory.verdict.score,
             checker=trajectory.verdict.checker,
             steps=tuple(
-                ShownStep(
+                _ShownStep(
                     fingerprint=step.fingerprint,
                     text=step.text,
                     log_prob=step.log_prob,
@@ -158,8 +158,8 @@ def open_ledger(path: Path) -> LedgerStore:
     return LedgerStore(path if path.is_file() else RunFolder(path).ledger, is_read_only=True)
 
 
-def _row(trajectory: Trajectory) -> Row:
-    return Row(
+def _row(trajectory: Trajectory) -> _Row:
+    return _Row(
         id=trajectory.id,
         task_id=trajectory.task_id,
         steps=len(trajectory.steps),

@@ -48,7 +48,7 @@ def _fit(fit: FitReport) -> list[str]:
         f"examples           {fit.examples_before_sharing} steps, {fit.examples} after each shared "
         f"step is counted once, from {fit.trajectories} trajectories",
         f"fit                {fit.optimizer_steps} steps, loss {fit.loss_first:.3f} to "
-        f"{fit.loss_last:.3f}, KL(old, new) {fit.kl_old_new:.3f}, entropy "
+        f"{fit.loss_last:.3f}, log p new - old {fit.log_ratio:.3f}, entropy "
         f"{fit.entropy_before:.2f} to {fit.entropy_after:.2f} nats",
     ]
 

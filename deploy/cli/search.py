@@ -15,6 +15,7 @@ from envs_node.deploy.cli.report import as_text
 from envs_node.deploy.cli.verb import (
     Verb,
     find_tasks,
+    load_configured,
     require_checker,
     require_host,
     run_path,
@@ -27,7 +28,6 @@ from envs_node.deploy.summary import Summary, summarise_search
 from envs_node.messages.lifecycle import SearchSettings
 from envs_node.messages.search import Progress
 from envs_node.messages.tasks import Task
-from envs_node.policy.models.load import load_policy
 
 
 class Search(Verb, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ def search_here(
             f"{folder.path} exists; choose another with --run, or go on with it by --resume"
         )
     checker = require_checker()
-    policy = load_policy(config.policy.folder)
+    policy = load_configured(config.policy)
     require_host(folder.path.parent)
     request = run_request(folder.run, config, request_tasks, is_resumed=is_resumed)
     conduct = functools.partial(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from envs_node.deploy.cli.console import run_until_interrupted, tell
-from envs_node.deploy.cli.verb import Verb, require_checker, require_host
+from envs_node.deploy.cli.verb import Verb, load_configured, require_checker, require_host
 from envs_node.deploy.config import (
     Config,
     ConfigError,
@@ -19,7 +19,6 @@ from envs_node.deploy.config import (
 )
 from envs_node.deploy.logs import keep_logs
 from envs_node.deploy.node import node_name, run_desktops, run_head, run_policy
-from envs_node.policy.models.load import load_policy
 
 
 class Start(Verb, frozen=True, kw_only=True):
@@ -75,7 +74,7 @@ class Start(Verb, frozen=True, kw_only=True):
             checker = require_checker()
             require_host(Path())
             return functools.partial(run_desktops, config, folder=folder, checker=checker)
-        policy = load_policy(config.policy.folder)
+        policy = load_configured(config.policy)
         return functools.partial(
             run_policy,
             config,

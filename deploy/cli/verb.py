@@ -6,17 +6,21 @@ import time
 from pathlib import Path
 
 import msgspec
+import torch
 
 from envs_node.actors.verifier.vocabulary import CheckerSource, read_checker
 from envs_node.deploy.checker import checker_folder
+from envs_node.deploy.config import PolicySettings
 from envs_node.deploy.doctor import check_host
 from envs_node.deploy.tasks.bundle import bundled_tasks
 from envs_node.deploy.tasks.load import load_tasks
 from envs_node.messages.base import EnvsError
 from envs_node.messages.tasks import Task
+from envs_node.policy.backend import Policy
+from envs_node.policy.models.load import load_policy
 from envs_node.policy.tasks import unsupported_reason
 
-BUNDLED = ("train", "held-out")
+_BUNDLED = ("train", "held-out")
 
 
 class HostError(EnvsError):
@@ -41,7 +45,7 @@ def find_tasks(source: str, instances: int, seed: int, checker: CheckerSource) -
     Raises:
         EnvsError: there are none, or one is broken or cannot be judged here.
     """
-    if source in BUNDLED and not Path(source).exists():
+    if source in _BUNDLED and not Path(source).exists():
         return bundled_tasks("train" if source == "train" else "held-out", instances, seed)
     path = Path(source)
     if not path.exists():
@@ -74,6 +78,17 @@ def require_checker() -> CheckerSource:
         CheckerMissingError: it is not installed.
     """
     return read_checker(checker_folder())
+
+
+def load_configured(settings: PolicySettings) -> Policy:
+    """Load a policy, and give its proposals the threads that are configured.
+
+    Raises:
+        PolicyError: the folder holds none.
+    """
+    policy = load_policy(settings.path())
+    torch.set_num_threads(settings.threads)
+    return policy
 
 
 def run_path(given: Path | None, kind: str) -> Path:

@@ -63,7 +63,7 @@ def test_learning_really_happens(
 
     old, new = load_policy(base), load_policy(tmp_path / "fitted")
     assert report.loss_last < report.loss_first
-    assert report.kl_old_new < 0
+    assert report.log_ratio > 0
     assert report.entropy_after < report.entropy_before
     assert hits(new, ledger) > hits(old, ledger) + 5
     assert new.name != old.name

@@ -17,7 +17,7 @@ log_probs = st.lists(st.floats(-50, 0), min_size=1, max_size=30)
 def test_a_policy_is_not_shifted_from_itself(old: list[float]) -> None:
     shift = measure_shift(old, old)
 
-    assert shift.kl_old_new == 0
+    assert shift.log_ratio == 0
     assert shift.effective_sample_size == pytest.approx(1)
     assert shift.ratio_max == 1
 
@@ -35,7 +35,7 @@ def test_one_ratio_above_all_leaves_one_effective_sample() -> None:
     shift = measure_shift([-40.0, -1.0, -1.0, -1.0], [0.0, -1.0, -1.0, -1.0])
 
     assert shift.effective_sample_size == pytest.approx(0.25)
-    assert shift.kl_old_new == pytest.approx(-10.0)
+    assert shift.log_ratio == pytest.approx(10.0)
     assert shift.ratio_max == pytest.approx(math.exp(40))
 
 

@@ -15,7 +15,7 @@ from envs_node.messages.ledger import Trajectory
 
 REPORT = FitReport(
     trajectories=1, examples_before_sharing=2, examples=2, optimizer_steps=1, loss_first=1.0,
-    loss_last=0.5, weight_min=1.0, weight_max=1.0, kl_old_new=-0.1, effective_sample_size=0.9,
+    loss_last=0.5, weight_min=1.0, weight_max=1.0, log_ratio=0.1, effective_sample_size=0.9,
     entropy_before=1.0, entropy_after=0.9, wall_s=0.1,
 )  # fmt: skip
 ASKED = Fit(fit_id="one", ledger="l.sqlite", base="b", out="o")
