@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -77,25 +78,53 @@ def run_until_interrupted(main: Callable[[], Awaitable[ResultT]], hint: str) -> 
 
 @contextmanager
 def watching(title: str, leaves_max: int) -> Iterator[Watch]:
-    """Show how far a run is, as a bar on standard error, while the block runs."""
+    """Show how far a run is while the block runs: a bar on a terminal, else a line now and then."""
+    if not _STORY.is_terminal:
+        yield _Lines(title, leaves_max)
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=24),
         TextColumn("{task.completed}/{task.total} tasks  {task.fields[story]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=_STORY, transient=False) as bars:
+    with Progress(*columns, console=_STORY) as bars:
         bar = bars.add_task(title, total=None, story="starting")
 
         def watch(progress: search.Progress) -> None:
-            tasks = progress.tasks
-            done = sum(1 for task in tasks if task.state not in ("waiting", "running"))
-            leaves = sum(task.leaves for task in tasks)
-            story = (
-                f"{leaves} leaves of at most {leaves_max * len(tasks)}, "
-                f"{sum(task.distinct for task in tasks)} distinct successes, "
-                f"{progress.desktops} desktops"
-            )
-            bars.update(bar, total=len(tasks), completed=done, story=story)
+            done, story = _story(progress, leaves_max)
+            bars.update(bar, total=len(progress.tasks), completed=done, story=story)
 
         yield watch
+
+
+class _Lines:
+    """Progress for a log file."""
+
+    def __init__(self, title: str, leaves_max: int) -> None:
+        self._title = title
+        self._leaves_max = leaves_max
+        self._told_s = 0.0
+        self._done = -1
+
+    def __call__(self, progress: search.Progress) -> None:
+        """Tell, if something was done or half a minute has gone by."""
+        done, story = _story(progress, self._leaves_max)
+        now_s = time.monotonic()
+        gap_s = 10.0 if done != self._done else 30.0
+        if now_s - self._told_s >= gap_s or progress.is_over:
+            tell(f"{self._title}: {done}/{len(progress.tasks)} tasks, {story}")
+            self._told_s, self._done = now_s, done
+
+
+def _story(progress: search.Progress, leaves_max: int) -> tuple[int, str]:
+    """Tasks that are done, and the rest in words."""
+    tasks = progress.tasks
+    done = sum(1 for task in tasks if task.state not in ("waiting", "running"))
+    leaves = sum(task.leaves for task in tasks)
+    found = sum(task.distinct for task in tasks)
+    story = (
+        f"{leaves} leaves of at most {leaves_max * len(tasks)}, {found} distinct successes, "
+        f"{progress.desktops} desktops"
+    )
+    return done, story
