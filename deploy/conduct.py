@@ -13,7 +13,7 @@ from envs_node.actors.nng import open_links
 from envs_node.actors.post import Post
 from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.config import Config
-from envs_node.deploy.node import HEAD, open_all, route_to_head
+from envs_node.deploy.node import HEAD, open_head, route_to_head
 from envs_node.messages.base import ActorName, EnvsError, RunId
 from envs_node.messages.lifecycle import Resolve, RunStarted, StartRun, StopRun
 from envs_node.messages.search import Progress, ProgressWanted
@@ -61,7 +61,7 @@ async def conduct_here(
     checker: CheckerSource,
 ) -> Progress:
     """Do a run in this process, with desktops, policy and ledger of its own."""
-    async with open_all(config, root=root, policy=policy, checker=checker) as post:
+    async with open_head(config, root=root, policy=policy, checker=checker) as post:
         return await _conduct(post, request, watch)
 
 

@@ -47,16 +47,17 @@ def node_name(config: Config, role: str) -> str:
 
 
 @asynccontextmanager
-async def open_all(
-    config: Config, *, root: Path, policy: Policy, checker: CheckerSource
+async def open_head(
+    config: Config, *, root: Path, checker: CheckerSource, policy: Policy | None = None
 ) -> AsyncIterator[Post]:
-    """Hold a node of role `all` open: a head whose runs bring their own desktops and policy."""
-    name = node_name(config, "all")
+    """Hold a head open. With a policy it is of role `all`: its runs bring their own desktops."""
+    name = node_name(config, "head" if policy is None else "all")
     post = Post(RunId(name))
 
     def own_children() -> list[ChildSpec]:
-        mode = config.search.fingerprint
-        desktops = Desktops(post, config.desktop, checker, node=name, fingerprint_mode=mode)
+        if policy is None:
+            return []
+        desktops = Desktops(post, config.desktop, checker, node=name)
         return [_proposer(post, policy), desktops.child()]
 
     tree = Supervisor("node", [], publish=tell_crash)
@@ -65,7 +66,7 @@ async def open_all(
         tree,
         root=root,
         config=config,
-        policy=policy.name,
+        policy="" if policy is None else policy.name,
         checker=checker.version,
         extra=own_children,
     )
@@ -75,15 +76,16 @@ async def open_all(
 
 
 async def run_head(
-    config: Config, *, root: Path, checker: str, tell: Callable[[str], None]
+    config: Config,
+    *,
+    root: Path,
+    checker: CheckerSource,
+    policy: Policy | None,
+    tell: Callable[[str], None],
 ) -> None:
-    """Be the head until cancelled. `tell` hears the address once it is open."""
-    name = node_name(config, "head")
-    post = Post(RunId(name))
-    tree = Supervisor("node", [], publish=tell_crash)
-    runs = HeadRuns(post, tree, root=root, config=config, policy="", checker=checker)
-    async with _running(tree), trio.open_nursery() as nursery:
-        await tree.start_child(_head(post, runs, name))
+    """Be the head, or all roles at once, until cancelled. `tell` hears the address it opens."""
+    head = open_head(config, root=root, checker=checker, policy=policy)
+    async with head as post, trio.open_nursery() as nursery:
         tell(await nursery.start(serve, post.deliver, config.link.listen))
         await trio.sleep_forever()
 
@@ -94,8 +96,7 @@ async def run_desktops(config: Config, *, folder: Path, checker: CheckerSource) 
     with JournalWriter(folder / "journal") as writer:
         recorder = Recorder(writer, wants=is_journalled, thin=thin)
         post = Post(RunId(name), recorder=recorder)
-        mode = config.search.fingerprint
-        desktops = Desktops(post, config.desktop, checker, node=name, fingerprint_mode=mode)
+        desktops = Desktops(post, config.desktop, checker, node=name)
         async with open_links() as links, trio.open_nursery() as nursery:
             route_to_head(post, links, config.link.head)
             await nursery.start(_keep_joined, post, name, "desktop", "")

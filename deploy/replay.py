@@ -99,13 +99,13 @@ def _maker(
 ) -> Callable[[RefSource], Actor[Any]]:
     kind, _, rest = name.partition("/")
     if kind == "replay":
-        return functools.partial(_make_replay, name, settings)
+        return functools.partial(_make_replay, name)
     if kind == "search" and rest in tasks:
         return _SearchMaker(name, entries, tasks[rest], settings)
     raise ReplayError(f"the journal has an actor {name}, of which this run knows nothing")
 
 
-def _make_replay(name: ActorName, settings: SearchSettings, source: RefSource) -> ReplayActor:
+def _make_replay(name: ActorName, source: RefSource) -> ReplayActor:
     desktop_id = DesktopId(name.partition("/")[2])
     return ReplayActor(
         source.ref(ActorName(f"desktop/{desktop_id}"), sender=name),
@@ -113,7 +113,6 @@ def _make_replay(name: ActorName, settings: SearchSettings, source: RefSource) -
         functools.partial(source.ref, sender=name),
         scheduler=ActorName("scheduler"),
         desktop_id=desktop_id,
-        fingerprint_mode=settings.fingerprint,
     )
 
 

@@ -25,7 +25,6 @@ from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.config import DesktopSettings
 from envs_node.messages.base import ActorName, DesktopId, EnvsError
 from envs_node.messages.lifecycle import Crashed
-from envs_node.policy.fingerprint import FingerprintMode
 from envs_node.supervisor.child import ChildSpec, Start
 from envs_node.supervisor.intensity import Intensity
 from envs_node.supervisor.tree import Supervisor
@@ -50,13 +49,11 @@ class Desktops:
         checker: CheckerSource,
         *,
         node: str,
-        fingerprint_mode: FingerprintMode = "element",
     ) -> None:
         self._post = post
         self._settings = settings
         self._checker = checker
         self._node = node
-        self._mode: FingerprintMode = fingerprint_mode
         self._launcher: Launcher | None = None
 
     def child(self) -> ChildSpec:
@@ -129,7 +126,6 @@ class Desktops:
             functools.partial(self._post.ref, sender=me),
             scheduler=ActorName("scheduler"),
             desktop_id=desktop_id,
-            fingerprint_mode=self._mode,
         )
 
     async def _work(

@@ -94,6 +94,7 @@ class Assign(Message, frozen=True, kw_only=True):
     temperature: float = 1.0
     support_min: int = 2
     is_greedy: bool = False
+    fingerprint: Literal["element", "grid"] = "element"
     seed: int = 0
 
 

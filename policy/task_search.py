@@ -241,6 +241,7 @@ class TaskSearch:
             temperature=settings.temperature,
             support_min=settings.support_min,
             is_greedy=is_greedy,
+            fingerprint=settings.fingerprint,
             seed=settings.seed * 1_000_003 + self._count,
         )
         return Branch(assign=assign, node=node, source=source)

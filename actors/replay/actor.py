@@ -37,7 +37,6 @@ from envs_node.messages.tasks import FetchTask, Task, TaskFetched
 from envs_node.messages.verify import Verified, Verify
 from envs_node.policy.agreement import bucket_proposals
 from envs_node.policy.compare import compare
-from envs_node.policy.fingerprint import FingerprintMode
 
 _STUCK_STEPS = 2
 _SEARCH_S = 30.0
@@ -58,7 +57,6 @@ class ReplayActor(Actor[Drive]):
         *,
         scheduler: ActorName,
         desktop_id: DesktopId,
-        fingerprint_mode: FingerprintMode = "element",
         deadlines: Deadlines | None = None,
     ) -> None:
         self._desktop = desktop
@@ -66,7 +64,6 @@ class ReplayActor(Actor[Drive]):
         self._refs = refs
         self._scheduler = refs(scheduler)
         self._desktop_id = desktop_id
-        self._mode: FingerprintMode = fingerprint_mode
         self._deadlines = deadlines or Deadlines()
         self._episode = 0
         self._task: Task | None = None
@@ -163,7 +160,7 @@ class ReplayActor(Actor[Drive]):
         if not isinstance(answer, Proposed):
             raise BranchLostError(refusal(answer))
         record.proposed(answer)
-        buckets = bucket_proposals(answer.proposals, self._mode)
+        buckets = bucket_proposals(answer.proposals, assign.fingerprint)
         if buckets and assign.kind == "explore":
             await self._report(record.node(buckets, answer.entropy))
         return buckets[0] if buckets else None

@@ -22,9 +22,9 @@ from envs_node.deploy.node import node_name, run_desktops, run_head, run_policy
 
 
 class Start(Verb, frozen=True, kw_only=True):
-    """Run a node: a head, desktops for a head, or a policy for desktops."""
+    """Run a node: a head, desktops for a head, a policy for desktops, or all of it."""
 
-    role: Literal["head", "desktop", "policy"]
+    role: Literal["all", "head", "desktop", "policy"]
     """What this node does. `search` and `eval` without `--head` do everything themselves."""
     folder: Path = Path("runs")
     """Where a head keeps its runs; where other nodes keep their journals and logs."""
@@ -52,32 +52,34 @@ class Start(Verb, frozen=True, kw_only=True):
         )
         config = Config(desktop=self.desktop, policy=self.policy, link=link)
         check_config(config)
-        if self.role != "head" and not link.head:
+        is_head = self.role in ("all", "head")
+        if not is_head and not link.head:
             raise ConfigError(f"a {self.role} node needs the address of its head: give --head")
         name = node_name(config, self.role)
         serve = self._serving(config, self.folder / name)
-        logs = self.folder / name / "logs" if self.role != "head" else None
+        logs = self.folder / name / "logs" if not is_head else None
         with keep_logs(node=name, folder=logs):
             run_until_interrupted(serve, "the node was stopped")
         return 0
 
     def _serving(self, config: Config, folder: Path) -> Callable[[], Awaitable[None]]:
-        if self.role == "head":
+        if self.role == "policy":
             return functools.partial(
-                run_head,
+                run_policy,
                 config,
-                root=self.folder,
-                checker=require_checker().version,
-                tell=lambda url: tell(f"the head listens at {url}"),
+                policy=load_configured(config.policy),
+                tell=lambda url: tell(f"the policy listens at {url}"),
             )
-        if self.role == "desktop":
-            checker = require_checker()
+        checker = require_checker()
+        if self.role != "head":
             require_host(Path())
+        if self.role == "desktop":
             return functools.partial(run_desktops, config, folder=folder, checker=checker)
-        policy = load_configured(config.policy)
         return functools.partial(
-            run_policy,
+            run_head,
             config,
-            policy=policy,
-            tell=lambda url: tell(f"the policy listens at {url}"),
+            root=self.folder,
+            checker=checker,
+            policy=load_configured(config.policy) if self.role == "all" else None,
+            tell=lambda url: tell(f"the head listens at {url}"),
         )
