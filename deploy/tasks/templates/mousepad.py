@@ -48,7 +48,7 @@ def _replace_text(chance: random.Random) -> Instance:
     instruction = chance.choice(
         (
             f"Select all the text, type '{line}' over it and save the file",
-            f"Replace the whole text with '{line}' and save the file",
+            f"Press ctrl+a, type '{line}' over it and save the file",
         )
     )
     steps = (Key(keys=("ctrl", "a")), Type(text=line))
