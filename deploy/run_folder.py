@@ -113,12 +113,19 @@ class RunFolder:
         """
         try:
             return msgspec.json.decode(self._manifest.read_bytes(), type=Manifest)
-        except msgspec.DecodeError as error:
+        except (OSError, msgspec.DecodeError) as error:
             raise RunFolderError(f"{self._manifest} is damaged: {error}") from error
 
     def load_tasks(self) -> tuple[Task, ...]:
-        """The run's tasks, complete."""
-        return msgspec.msgpack.decode(self._packed_tasks.read_bytes(), type=tuple[Task, ...])
+        """The run's tasks, complete.
+
+        Raises:
+            RunFolderError: they are missing or damaged.
+        """
+        try:
+            return msgspec.msgpack.decode(self._packed_tasks.read_bytes(), type=tuple[Task, ...])
+        except (OSError, msgspec.DecodeError) as error:
+            raise RunFolderError(f"{self._packed_tasks} is damaged: {error}") from error
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -14,7 +14,13 @@ from envs_node.deploy.cli.console import show, watching
 from envs_node.deploy.cli.report import as_text
 from envs_node.deploy.cli.search import search_here
 from envs_node.deploy.cli.verb import Verb, find_tasks, require_checker, run_path
-from envs_node.deploy.config import Config, DesktopSettings, PolicySettings, check_config
+from envs_node.deploy.config import (
+    Config,
+    ConfigError,
+    DesktopSettings,
+    PolicySettings,
+    check_config,
+)
 from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.summary import EvalSummary, Summary, summarise_eval
 from envs_node.messages.lifecycle import SearchSettings
@@ -54,6 +60,9 @@ class Eval(Verb, frozen=True, kw_only=True):
         search = msgspec.structs.replace(self.search, rollouts=self.rollouts)
         config = Config(desktop=self.desktop, policy=self.policy, search=search)
         check_config(config)
+        if self.rollouts < 1 or self.k < 1:
+            given = f"--rollouts is {self.rollouts} and --k is {self.k}"
+            raise ConfigError(f"{given}; pass@k needs at least 1 of each")
         tasks = find_tasks(self.tasks, self.instances, self.task_seed, require_checker())
         folder = RunFolder(run_path(self.run_folder, "eval"))
         began = time.monotonic()

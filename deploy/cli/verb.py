@@ -46,7 +46,10 @@ def find_tasks(source: str, instances: int, seed: int, checker: CheckerSource) -
         EnvsError: there are none, or one is broken or cannot be judged here.
     """
     if source in _BUNDLED and not Path(source).exists():
-        return bundled_tasks("train" if source == "train" else "held-out", instances, seed)
+        try:
+            return bundled_tasks("train" if source == "train" else "held-out", instances, seed)
+        except ValueError as error:
+            raise TasksError(f"{error}; see --instances and --task-seed") from error
     path = Path(source)
     if not path.exists():
         raise TasksError(f"no such tasks: {source}; give a file, a folder, or train or held-out")

@@ -1,0 +1,199 @@
+"""Bad input is one line that names the thing and the way out; nothing starts, nothing is left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from envs_node.deploy.cli import main
+from envs_node.deploy.config import BASE_POLICY
+from envs_node.deploy.tasks.bundle import bundled_tasks, write_tasks
+from tests.deploy.nodes import ENVS_NODE
+
+Refuse = Callable[..., str]
+TASK = next(t for t in bundled_tasks("train", 1) if t.apps == ("mousepad",))
+
+
+@pytest.fixture
+def refuse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Refuse:
+    """Runs the command line; gives its one line, having looked that nothing was left."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> str:
+        before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+        with pytest.raises(SystemExit) as caught:
+            main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        story = captured.err.splitlines()
+        lines = [line for line in story if line.startswith("envs-node: ")]
+        assert caught.value.code == 2, captured.err
+        assert captured.out == ""
+        assert len(lines) == 1, captured.err
+        assert not any("Traceback" in line for line in story)
+        assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before, "something is left"
+        return lines[0]
+
+    return run
+
+
+@pytest.fixture
+def task_file(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a bundled task with some of its text replaced."""
+
+    def write(old: bytes = b"", new: bytes = b"") -> Path:
+        write_tasks(tmp_path / "tasks", (TASK,))
+        path = tmp_path / "tasks" / f"{TASK.id}.json"
+        data = path.read_bytes()
+        assert old in data
+        path.write_bytes(data.replace(old, new))
+        return path
+
+    return write
+
+
+def test_a_task_that_is_not_json(refuse: Refuse, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("{ not json")
+
+    line = refuse("search", path)
+
+    assert "x.json" in line
+    assert "JSON" in line
+
+
+def test_a_task_with_an_unknown_metric(refuse: Refuse, task_file: Callable[..., Path]) -> None:
+    metric = msgspec.json.decode(TASK.json)["evaluator"]["func"].encode()
+
+    line = refuse("search", task_file(metric, b"compare_souls"))
+
+    assert TASK.id in line
+    assert "compare_souls" in line
+
+
+def test_a_task_with_an_unknown_set_up_step(refuse: Refuse, task_file: Callable[..., Path]) -> None:
+    line = refuse("search", task_file(b'"launch"', b'"levitate"'))
+
+    assert "levitate" in line
+    assert f"{TASK.id}.json" in line
+
+
+def test_tasks_that_are_not_there(refuse: Refuse) -> None:
+    assert "no such tasks: nowhere; give a file, a folder" in refuse("search", "nowhere")
+
+
+def test_a_folder_without_tasks(refuse: Refuse, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+
+    assert "empty: path: holds no task" in refuse("search", "empty")
+
+
+@pytest.mark.parametrize("verb", ["search", "eval"])
+def test_a_policy_that_is_not_there(
+    refuse: Refuse, task_file: Callable[..., Path], verb: str
+) -> None:
+    line = refuse(verb, task_file(), "--policy.folder", "no-policy")
+
+    assert "no-policy" in line
+
+
+def test_a_policy_of_another_kind(
+    refuse: Refuse, task_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
+
+    line = refuse("search", task_file(), "--policy.folder", "bert")
+
+    assert "bert" in line
+
+
+def test_a_run_folder_that_exists(
+    refuse: Refuse, task_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "r-1").mkdir()
+    (tmp_path / "r-1" / "thesis.txt").write_text("mine")
+
+    line = refuse("search", task_file(), "--run", "r-1")
+
+    assert "r-1 exists; choose another with --run, or go on with it by --resume" in line
+
+
+def test_a_run_to_resume_that_is_none(refuse: Refuse, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+
+    assert "photos is no run: it has no manifest.json" in refuse("search", "--resume", "photos")
+
+
+@pytest.mark.parametrize("verb", ["search", "eval", "demo", "fit", "start"])
+def test_an_unknown_key_in_the_configuration(refuse: Refuse, tmp_path: Path, verb: str) -> None:
+    (tmp_path / "envs.toml").write_text("[search]\nbranch_max = 3\n")
+
+    line = refuse(verb, "--config", "envs.toml")
+
+    assert "envs.toml" in line
+    assert "unknown field `branch_max` - at `$.search`" in line
+
+
+def test_a_configuration_that_is_not_there(refuse: Refuse) -> None:
+    assert "none.toml: No such file" in refuse("search", "--config=none.toml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("search", "--search.support-min", "9"), "search.support_min is 9"),
+        (("search", "--instances", "0"), "instances is 0"),
+        (("search", "--task-seed", "-1"), "seed is -1; it must not be negative"),
+        (("start", "--role", "desktop"), "needs the address of its head: give --head"),
+        (("fit", "nowhere"), "nowhere"),
+        (("fit", "nowhere", "--fit.epochs", "0"), "fit.epochs is 0"),
+        (("replay", "nowhere"), "nowhere is no run"),
+        (("ledger", "ls", "nowhere"), "nowhere"),
+        (("ledger", "stats", "nowhere"), "nowhere"),
+        (("ledger", "show", "nowhere", "abc"), "nowhere"),
+        (("eval", "--rollouts", "0"), "--rollouts is 0"),
+        (("eval", "--k", "0"), "--k is 0"),
+        (("eval", "nowhere"), "no such tasks: nowhere"),
+        (("policy", "show", "nowhere"), "nowhere"),
+    ],
+)
+def test_a_number_or_a_place_that_makes_no_sense(
+    refuse: Refuse, arguments: tuple[str, ...], said: str
+) -> None:
+    assert said in refuse(*arguments)
+
+
+def test_one_who_is_not_root_is_told_so(tmp_path: Path, task_file: Callable[..., Path]) -> None:
+    path = task_file()
+    as_other = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+    if os.geteuid() != 0 or subprocess.run([*as_other, "true"], check=False).returncode:
+        pytest.skip("this host has no user namespaces to be another user in")
+
+    done = subprocess.run(
+        [*as_other, ENVS_NODE, "search", path, "--run", tmp_path / "r-1"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 2, done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("envs-node: "))
+    assert "root" in line
+    assert not (tmp_path / "r-1").exists()
+
+
+def test_the_built_in_policy_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["policy", "show", "--json"])
+
+    shown = msgspec.json.decode(capsys.readouterr().out)
+    assert caught.value.code == 0
+    assert shown["name"].startswith(BASE_POLICY.name)

@@ -1,0 +1,66 @@
+"""Ctrl-C ends a real search at once, leaves nothing behind, and the search goes on when asked."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from envs_node.actors.ledger.store import LedgerStore
+from envs_node.deploy.tasks.bundle import bundled_tasks, write_tasks
+from tests.deploy.nodes import (
+    Node,
+    alive,
+    branches_under_way,
+    descendants,
+    mounts,
+    wait_until,
+)
+
+pytestmark = pytest.mark.live
+STOP_S = 10.0
+SEARCH = (
+    "--desktop.count", "2",
+    "--search.leaves-task-max", "3",
+    "--search.successes-task-max", "1",
+    "--search.steps-max", "6",
+    "--search.lease-ms", "5000",
+)  # fmt: skip
+
+
+def test_ctrl_c_stops_a_search_cleanly_and_resume_goes_on(tmp_path: Path) -> None:
+    task = next(t for t in bundled_tasks("train", 1) if t.apps == ("mousepad",))
+    write_tasks(tmp_path / "tasks", (task,))
+    run = tmp_path / "r-1"
+    mounted = mounts()
+
+    with Node(tmp_path, "first", "search", "tasks", "--run", "r-1", *SEARCH) as first:
+        wait_until(lambda: branches_under_way(run / "journal"), 90, "a branch with a node")
+        below = descendants(first.process.pid)
+        began = time.monotonic()
+        first.process.send_signal(signal.SIGINT)
+        status = first.process.wait(timeout=30)
+        stopped_s = time.monotonic() - began
+        story = first.story()
+
+    assert status == 1, story
+    assert stopped_s < STOP_S, f"it took {stopped_s:.1f} s to stop"
+    assert "--resume r-1" in story
+    assert "Traceback" not in story
+    wait_until(lambda: not alive(below), 5, f"the end of {len(below)} processes")
+    assert mounts() <= mounted
+
+    with Node(tmp_path, "second", "search", "--resume", "r-1", "--json") as second:
+        status = second.process.wait(timeout=150)
+        assert status == 0, second.story()
+        summary = msgspec.json.decode(second.output())["search"]
+
+    assert summary["states"].keys() <= {"solved", "exhausted"}
+    with LedgerStore(run / "ledger.sqlite", is_read_only=True) as store:
+        kept = store.trajectories(certified_only=False)
+    assert len({found.path for found in kept}) == len(kept)
+    assert sum(found.is_certified for found in kept) == summary["distinct"]
+    assert (run / "summary.json").is_file()

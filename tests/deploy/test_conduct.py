@@ -1,0 +1,78 @@
+"""A run is started on a head, watched to its end and stopped, over a real socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from envs_node import __version__
+from envs_node.actors.head.actor import HeadActor
+from envs_node.actors.loop import run_actor
+from envs_node.actors.nng import serve
+from envs_node.deploy.conduct import HeadLostError, RunNotStartedError, conduct_at, run_request
+from envs_node.deploy.node import HEAD
+from envs_node.messages.base import EnvsError
+from envs_node.messages.search import Progress
+from tests.deploy.fake_node import CONFIG, TASKS, FakeNode
+
+
+def _raises(kind: type[EnvsError], match: str) -> pytest.RaisesGroup[EnvsError]:
+    return pytest.RaisesGroup(pytest.RaisesExc(kind, match=match), flatten_subgroups=True)
+
+
+@asynccontextmanager
+async def _head(root: Path) -> AsyncIterator[str]:
+    """A head that listens; gives its address."""
+    node = FakeNode(root)
+    async with node.open(), trio.open_nursery() as nursery:
+        actor = HeadActor(node.runs, node="h", version=__version__)
+        await nursery.start(run_actor, actor, HEAD, node.post)
+        url = await nursery.start(serve, node.post.deliver, "tcp://127.0.0.1:0")
+        yield url
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_run_is_conducted_to_its_end_and_stopped(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    async with _head(tmp_path) as url:
+        progress = await conduct_at(url, run_request("r-1", CONFIG, TASKS), seen.append)
+
+        assert (tmp_path / "r-1" / "progress.json").is_file(), "it was not stopped"
+
+    assert progress.is_over
+    assert seen[-1] == progress
+    assert [task.state for task in progress.tasks] == ["solved", "solved"]
+
+
+async def test_a_refused_run_says_why(tmp_path: Path) -> None:
+    async with _head(tmp_path) as url:
+        await conduct_at(url, run_request("r-1", CONFIG, TASKS), lambda progress: None)
+
+        reason = "r-1 exists; choose another with --run"
+        with _raises(RunNotStartedError, reason):
+            await conduct_at(url, run_request("r-1", CONFIG, TASKS), lambda progress: None)
+
+
+async def test_a_conductor_that_is_cancelled_stops_its_run(tmp_path: Path) -> None:
+    async with _head(tmp_path) as url:
+        with trio.CancelScope() as scope:
+            await conduct_at(
+                url, run_request("r-1", CONFIG, TASKS), lambda progress: scope.cancel()
+            )
+        assert scope.cancelled_caught
+        await conduct_at(url, run_request("r-2", CONFIG, TASKS), lambda progress: None)
+
+    assert (tmp_path / "r-1" / "progress.json").is_file()
+
+
+@pytest.mark.slow
+async def test_where_no_head_is_the_way_out_is_named() -> None:
+    with trio.fail_after(60):
+        with _raises(HeadLostError, "no head answers: .*`envs-node start`"):
+            await conduct_at(
+                "tcp://127.0.0.1:9", run_request("r-1", CONFIG, TASKS), lambda progress: None
+            )
