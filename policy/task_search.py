@@ -267,12 +267,12 @@ class TaskSearch:
         self.tally.add_leaf(report)
         self._learn_price(report)
         if _is_broken(report):
-            self._lost(branch)
+            self._lost(branch, report)
         else:
             self._judged(branch, report)
         return Renewed(branch_id=report.branch_id, lease=report.lease)
 
-    def _lost(self, branch: Branch) -> None:
+    def _lost(self, branch: Branch, report: LeafReached) -> None:
         """A branch broke through no fault of its policy: once more, elsewhere, or give up."""
         branch.losses += 1
         if branch.losses <= self._settings.infra_retries_max:
@@ -281,7 +281,8 @@ class TaskSearch:
             return
         self.tally.lost += 1
         if branch.assign.kind == "gate":
-            self._end = "the task's start could not be reached"
+            why = report.verdict.reason if report.verdict else report.detail
+            self._end = f"the task's start could not be reached: {why}"
             self.tally.refuse()
         elif branch.assign.kind == "certify":
             self._certify_failed(branch)

@@ -10,7 +10,13 @@ from typing import Annotated, Any
 import tyro
 
 from envs_node import __version__
-from envs_node.deploy.cli.console import run_until_interrupted, show, tell, watching
+from envs_node.deploy.cli.console import (
+    complain,
+    run_until_interrupted,
+    show,
+    tell,
+    watching,
+)
 from envs_node.deploy.cli.report import as_text
 from envs_node.deploy.cli.verb import (
     Verb,
@@ -81,7 +87,12 @@ class Search(Verb, frozen=True, kw_only=True):
             write_json(folder.summary, summary)
         show(summary, as_text(summary), as_json=self.json)
         tell(f"the run is in {folder.path}: see `envs-node ledger ls {folder.path}`")
-        return 0
+        refused = [task for task in progress.tasks if task.state == "refused"]
+        for task in refused:
+            complain(
+                f"{task.task_id} was not searched: {task.detail}; mend the task or leave it out"
+            )
+        return 2 if refused and len(refused) == len(progress.tasks) else 0
 
     def _conduct(self, folder: RunFolder, config: Config, tasks: tuple[Task, ...]) -> Progress:
         resumed = self.resume is not None

@@ -118,4 +118,5 @@ def drive(screen: FakeScreen, assign: Assign) -> tuple[tuple[NodeReached, ...], 
 def judged(leaf: LeafReached, verdict: Verdict | None) -> LeafReached:
     """The same leaf with another verdict; None is a leaf that was not judged."""
     reason: LeafReason = leaf.reason if verdict is not None else "infra"
-    return msgspec.structs.replace(leaf, verdict=verdict, reason=reason)
+    detail = "" if verdict is not None else "set-up step 1: no such file"
+    return msgspec.structs.replace(leaf, verdict=verdict, reason=reason, detail=detail)

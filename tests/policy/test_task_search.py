@@ -70,7 +70,7 @@ def admit_all(search: TaskSearch) -> tuple[Trajectory, ...]:
 
 def run_to_end(search: TaskSearch) -> list[Assign]:
     """One desktop that answers everything by the screen."""
-    sent = []
+    sent: list[Assign] = []
     for _ in range(200):
         answer = search.next_work(WORKER, 0)
         if isinstance(answer, Idle):
@@ -112,6 +112,8 @@ def test_a_start_that_breaks_is_tried_again_and_then_refused(verdict: Verdict | 
     assert search.is_over
     progress = search.progress()
     assert (progress.state, progress.reassigned, progress.lost) == ("refused", 1, 1)
+    why = verdict.reason if verdict else "set-up step 1: no such file"
+    assert progress.detail == f"the task's start could not be reached: {why}"
 
 
 def test_a_start_that_cannot_be_judged_is_refused_with_the_reason() -> None:
@@ -214,8 +216,8 @@ def test_a_failure_is_not_bought_twice_from_equal_states() -> None:
             break
         report(search, answer, verdict=FAILED)
         if answer.strike_off is not None:
-            state = answer.prefix[-1].reached.windows if answer.prefix else ()
-            struck.append((state, answer.strike_off.fingerprint))
+            reached = answer.prefix[-1].reached if answer.prefix else None
+            struck.append((reached and reached.windows, answer.strike_off.fingerprint))
 
     assert len(struck) == len(set(struck)) > 0
 

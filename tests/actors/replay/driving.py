@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import trio
 
@@ -111,9 +112,9 @@ class World:
             desktop_id=DESKTOP,
             deadlines=Deadlines(reset_s=5, act_s=3, propose_s=4, verify_s=6),
         )
+        actors = {**self._actors, REPLAY: cast(Actor[Message], replay)}
         children = [
-            ChildSpec(name=name, start=self._start(name, actor))
-            for name, actor in {**self._actors, REPLAY: replay}.items()
+            ChildSpec(name=name, start=self._start(name, actor)) for name, actor in actors.items()
         ]
         tree = Supervisor("world", children)
         async with trio.open_nursery() as nursery:
