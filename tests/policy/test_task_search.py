@@ -313,8 +313,10 @@ class TaskSearchMachine(RuleBasedStateMachine):
         self.search = make_search()
         self.calls: list[tuple[str, tuple[Any, ...], Any]] = []
         self.holders: dict[str, tuple[str, int, int]] = {}
+        self.owed: set[str] = set()
+        self.losses: dict[str, int] = {}
         self.last_lease = 0
-        self.reassigned = self.refused = self.judged = 0
+        self.reassigned = self.refused = self.judged = self.lost = 0
         self.answered: dict[tuple[str, int], Any] = {}
         self.known: set[str] = set()
         self.is_over = False
@@ -327,10 +329,15 @@ class TaskSearchMachine(RuleBasedStateMachine):
     def model_lapse(self) -> None:
         for branch_id in [b for b, (_, _, until) in self.holders.items() if self.now_ns >= until]:
             del self.holders[branch_id]
+            self.owed.add(branch_id)
             self.reassigned += 1
 
-    @rule(target=held, worker=st.sampled_from(("work/0", "work/1", "work/2")))
-    def ask(self, worker: str) -> Any:
+    @rule(
+        target=held,
+        worker=st.sampled_from(("work/0", "work/1", "work/2")),
+        looks=st.sampled_from((True, True, True, False)),
+    )
+    def ask(self, worker: str, looks: bool) -> Any:
         self.model_lapse()
         answer = self.call("next_work", ActorName(worker), self.now_ns)
         if isinstance(answer, Idle):
@@ -344,6 +351,9 @@ class TaskSearchMachine(RuleBasedStateMachine):
         assert answer.lease > self.last_lease, "a fencing number that is not the highest"
         self.last_lease = answer.lease
         self.holders[answer.branch_id] = (worker, answer.lease, self.now_ns + LEASE_NS)
+        self.owed.discard(answer.branch_id)
+        if looks:
+            self.reach_nodes(answer)
         return answer
 
     @rule(assign=held)
@@ -396,14 +406,16 @@ class TaskSearchMachine(RuleBasedStateMachine):
         del self.holders[leaf.branch_id]
         is_judged = leaf.verdict is not None and leaf.verdict.verdict != "infra"
         self.judged += int(is_judged and leaf.kind == "explore")
-        lost_before = self.search.progress().lost
-        self.reassigned += int(not is_judged) - (lost_before - self.lost_seen)
-        self.lost_seen = lost_before
+        if not is_judged:
+            losses = self.losses[leaf.branch_id] = self.losses.get(leaf.branch_id, 0) + 1
+            if losses <= SETTINGS.infra_retries_max:
+                self.owed.add(leaf.branch_id)
+                self.reassigned += 1
+            else:
+                self.lost += 1
         for trajectory in self.call("take_admissions"):
             self.known.add(trajectory.id)
             self.call("admitted", trajectory)
-
-    lost_seen = 0
 
     @rule(milliseconds=st.sampled_from((1, 400, 999, 1000, 2500)), ticks=st.booleans())
     def wait(self, milliseconds: int, ticks: bool) -> None:
@@ -417,7 +429,7 @@ class TaskSearchMachine(RuleBasedStateMachine):
         progress = self.search.progress()
         assert progress.leaves == self.judged <= SETTINGS.leaves_task_max
         assert progress.refused == self.refused
-        assert progress.reassigned == self.reassigned
+        assert (progress.reassigned, progress.lost) == (self.reassigned, self.lost)
         assert progress.distinct <= len(self.known)
 
     def teardown(self) -> None:
@@ -434,6 +446,7 @@ class TaskSearchMachine(RuleBasedStateMachine):
                 assert answer.is_over
                 break
             self.holders[answer.branch_id] = (WORKER, answer.lease, self.now_ns + LEASE_NS)
+            self.owed.discard(answer.branch_id)
             nodes, leaf = drive(note_screen(), answer)
             for node in nodes:
                 self.call("node_reached", node, self.now_ns)
@@ -441,6 +454,7 @@ class TaskSearchMachine(RuleBasedStateMachine):
         else:
             raise AssertionError("the search does not end")
         self.counts_agree()
+        assert not self.owed, "a branch was lost and never sent out again"
         assert self.search.progress().state in ("solved", "exhausted", "vacuous", "refused")
 
     def _repeat_all(self) -> None:
@@ -453,5 +467,5 @@ class TaskSearchMachine(RuleBasedStateMachine):
 
 TestTaskSearch = TaskSearchMachine.TestCase
 TestTaskSearch.settings = hypothesis_settings(
-    max_examples=40, stateful_step_count=30, deadline=None
+    max_examples=80, stateful_step_count=50, deadline=None
 )
