@@ -97,6 +97,7 @@ def check_config(config: Config) -> None:
         ("search.temperature", search.temperature, 0.01, 10),
         ("search.support_min", search.support_min, 1, search.samples),
         ("search.branches_node_max", search.branches_node_max, 1, 64),
+        ("search.looks_max", search.looks_max, 1, 100),
         ("search.leaves_task_max", search.leaves_task_max, 1, 100_000),
         ("search.successes_task_max", search.successes_task_max, 1, 10_000),
         ("search.actions_task_max", search.actions_task_max, 1, 10_000_000),

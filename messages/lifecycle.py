@@ -80,6 +80,9 @@ class SearchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Proposals that must agree before a bucket may earn a branch."""
     branches_node_max: int = 3
     """Buckets of one node that may earn a branch, the followed one included."""
+    looks_max: int = 3
+    """How often an unsolved task with nothing left to try is driven from its start again, each
+    time at half as much more temperature: what the policy then agrees on earns branches, too."""
     leaves_task_max: int = 8
     """Judged leaves a task may spend, certifications apart."""
     successes_task_max: int = 3

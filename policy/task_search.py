@@ -92,7 +92,7 @@ class TaskSearch:
         self._policy = ""
         self._count = 0
         self._is_gated = False
-        self._is_rooted = False
+        self._looks = 0
         self._rollouts_sent = 0
         self._paths: set[Path] = set()
         self._admissions: list[Trajectory] = []
@@ -179,10 +179,19 @@ class TaskSearch:
             return self._next_rollout()
         if self._why_over():
             return None
-        if not self._is_rooted:
-            self._is_rooted = True
-            return self._new("explore")
-        return self._strike_off()
+        if self._looks == 0:
+            return self._look()
+        return self._strike_off() or self._look_again()
+
+    def _look(self) -> Branch:
+        """From the start, following the policy; at more temperature the more often."""
+        temperature = self._settings.temperature * (1 + 0.5 * self._looks)
+        self._looks += 1
+        return self._new("explore", temperature=temperature)
+
+    def _look_again(self) -> Branch | None:
+        is_wanted = self.tally.verified == 0 and self._looks < self._settings.looks_max
+        return self._look() if is_wanted and not self._running else None
 
     def _next_rollout(self) -> Branch | None:
         if self._rollouts_sent > self._settings.rollouts:
@@ -222,6 +231,7 @@ class TaskSearch:
         strike_off: Bucket | None = None,
         node: Path = (),
         is_greedy: bool = False,
+        temperature: float = 0.0,
         source: LeafReached | None = None,
     ) -> Branch:
         self._count += 1
@@ -238,7 +248,7 @@ class TaskSearch:
             strike_off=strike_off,
             steps_max=settings.steps_max,
             samples=1 if kind == "rollout" else settings.samples,
-            temperature=settings.temperature,
+            temperature=temperature or settings.temperature,
             support_min=settings.support_min,
             is_greedy=is_greedy,
             fingerprint=settings.fingerprint,

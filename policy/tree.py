@@ -21,6 +21,8 @@ class Node(msgspec.Struct, kw_only=True):
     buckets: tuple[Bucket, ...]
     taken: set[str]
     """Fingerprints a branch has followed from here or was sent out to follow."""
+    looks: int = 1
+    """How often the policy was asked here."""
 
 
 class Price(msgspec.Struct, kw_only=True):
@@ -60,6 +62,7 @@ class Tree:
         node = self._nodes.setdefault(
             path, Node(path=path, signature=signature, buckets=buckets, taken=set())
         )
+        node.looks += bool(node.taken)
         known = {bucket.fingerprint for bucket in node.buckets}
         node.buckets += tuple(bucket for bucket in buckets if bucket.fingerprint not in known)
         node.taken.add(followed)
@@ -75,10 +78,10 @@ class Tree:
     def open_buckets(self) -> Iterator[tuple[Node, Bucket]]:
         """Every agreed bucket that no branch has followed, in the order its node was reached."""
         for node in self._nodes.values():
-            earned = agreed(node.buckets, self._support_min, self._branches_node_max)
-            for bucket in earned:
-                if bucket.fingerprint not in node.taken:
-                    yield node, bucket
+            open_here = [b for b in node.buckets if b.fingerprint not in node.taken]
+            free = self._branches_node_max * node.looks - len(node.taken)
+            for bucket in agreed(open_here, self._support_min, max(0, free)):
+                yield node, bucket
 
     def share(self, path: Path) -> float:
         """How likely the policy walks this path: the product of its buckets' shares, 0 to 1."""

@@ -29,6 +29,7 @@ from envs_node.deploy.summary import EvalSummary, Summary, summarise_search
 from envs_node.deploy.tasks.bundle import bundled_tasks
 from envs_node.messages.fit import FitSettings
 from envs_node.messages.lifecycle import SearchSettings
+from envs_node.messages.tasks import Task
 
 _ROLLOUTS = 4
 
@@ -39,9 +40,9 @@ class Demo(Verb, frozen=True, kw_only=True):
     run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
     """The run's folder; `runs/demo-<time>` unless given."""
     instances: int = 2
-    """Instances of each train template."""
+    """Instances of each train template; a LibreOffice one costs six times as much and has one."""
     held_out: int = 1
-    """Instances of each template, held-out ones included, that the policy is measured on."""
+    """Held-out instances of each template, and of LibreOffice's held-out templates."""
     json: bool = False
     """Print the summary as JSON."""
     config: Path | None = None
@@ -69,7 +70,7 @@ class Demo(Verb, frozen=True, kw_only=True):
             progress = search_here(
                 folder,
                 config,
-                request_tasks=bundled_tasks("train", self.instances),
+                request_tasks=_train_tasks(self.instances),
                 watch=watch,
                 hint=f"go on with `envs-node search --resume {folder.path}`",
             )
@@ -102,8 +103,24 @@ class Demo(Verb, frozen=True, kw_only=True):
         search = msgspec.structs.replace(config.search, rollouts=_ROLLOUTS)
         settings = msgspec.structs.replace(config.policy, folder=str(policy))
         config = msgspec.structs.replace(config, search=search, policy=settings)
-        tasks = bundled_tasks("held-out", self.held_out)
+        tasks = _held_out_tasks(self.held_out)
         return evaluate(RunFolder(folder.path / name), config, tasks, k=_ROLLOUTS, title=name)
+
+
+def _train_tasks(instances: int) -> tuple[Task, ...]:
+    one_each = {task.id for task in bundled_tasks("train", 1)}
+    tasks = bundled_tasks("train", instances)
+    return tuple(task for task in tasks if not _is_office(task) or task.id in one_each)
+
+
+def _held_out_tasks(instances: int) -> tuple[Task, ...]:
+    trained = {task.template for task in bundled_tasks("train", 1)}
+    tasks = bundled_tasks("held-out", instances)
+    return tuple(task for task in tasks if not _is_office(task) or task.template not in trained)
+
+
+def _is_office(task: Task) -> bool:
+    return any(app.startswith("libreoffice") for app in task.apps)
 
 
 @contextmanager
