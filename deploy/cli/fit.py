@@ -15,6 +15,7 @@ from envs_node.deploy.cli.console import run_until_interrupted, show, tell
 from envs_node.deploy.cli.report import as_text
 from envs_node.deploy.cli.verb import Verb
 from envs_node.deploy.config import Config, PolicySettings, check_config
+from envs_node.deploy.logs import keep_logs
 from envs_node.deploy.run_folder import RunFolder
 from envs_node.deploy.summary import Summary
 from envs_node.deploy.trainer import fit_here
@@ -78,7 +79,8 @@ def fit_run(ledger: Path, base: Path, out: Path, settings: FitSettings) -> FitRe
         fit_id=fit_id, ledger=str(ledger), base=str(base), out=str(out), settings=settings
     )
     hint = "the same command goes on from the last checkpoint"
-    answer = run_until_interrupted(functools.partial(fit_here, request), hint)
+    with keep_logs(node="trainer"):
+        answer = run_until_interrupted(functools.partial(fit_here, request), hint)
     if isinstance(answer, FitFailed):
         raise FitFailedError(answer.reason)
     return answer.report

@@ -9,6 +9,7 @@ import tyro
 
 from envs_node.deploy.cli.console import show
 from envs_node.deploy.cli.verb import Verb
+from envs_node.deploy.logs import keep_logs
 from envs_node.deploy.replay import ReplayReport, replay_run
 from envs_node.deploy.run_folder import RunFolder, RunFolderError
 
@@ -28,10 +29,12 @@ class Replay(Verb, frozen=True, kw_only=True):
         manifests = sorted(self.folder.rglob("manifest.json")) if self.folder.is_dir() else []
         if not manifests:
             raise RunFolderError(f"{self.folder} is no run: it has no manifest.json")
-        reports = [
-            trio.run(replay_run, RunFolder.open(manifest.parent), self.actor)
-            for manifest in manifests
-        ]
+        # Actors that live again tell their story again; it was told when the run was on.
+        with keep_logs(node="replay", to_stderr=False):
+            reports = [
+                trio.run(replay_run, RunFolder.open(manifest.parent), self.actor)
+                for manifest in manifests
+            ]
         show(reports, "\n".join(map(_as_text, reports)), as_json=self.json)
         is_same = not any(report.differences or report.damaged for report in reports)
         return 0 if is_same else 1
