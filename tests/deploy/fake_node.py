@@ -6,6 +6,7 @@ import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import trio
 
@@ -89,12 +90,16 @@ class FakeNode:
         for number in range(self._desktops):
             desktop_id = DesktopId(f"fake-{number}")
             desktop = FakeDesktop(screen)
+            actors = {
+                "desktop": desktop,
+                "verifier": FakeVerifier(desktop),
+                "replay": self._replay(desktop_id),
+            }
             children += [
-                self._actor(f"desktop/{desktop_id}", desktop),
-                self._actor(f"verifier/{desktop_id}", FakeVerifier(desktop)),  # type: ignore[arg-type]
-                self._actor(f"replay/{desktop_id}", self._replay(desktop_id)),  # type: ignore[arg-type]
-                ChildSpec(name=f"work/{desktop_id}", start=self._work(desktop_id)),
+                self._actor(f"{kind}/{desktop_id}", cast(Actor[Message], actor))
+                for kind, actor in actors.items()
             ]
+            children.append(ChildSpec(name=f"work/{desktop_id}", start=self._work(desktop_id)))
         return children
 
     def _actor(self, name: str, actor: Actor[Message]) -> ChildSpec:

@@ -65,7 +65,7 @@ class Node:
                 self.process.kill()
                 self.process.wait(timeout=10)
         if error is not None:
-            print(f"--- {self.name} said:\n{self.story()[-6000:]}")  # noqa: T201  # shown on failure
+            sys.stderr.write(f"--- {self.name} said:\n{self.story()[-6000:]}\n")
 
     def story(self) -> str:
         """What it wrote to standard error so far."""

@@ -15,7 +15,7 @@ from envs_node.deploy.replay import replay_run
 from envs_node.deploy.run_folder import RunFolderError
 from envs_node.messages.base import ActorName, DesktopId
 from envs_node.messages.desktop import Configure
-from envs_node.messages.journal import read_journal
+from envs_node.messages.journal import JournalError, read_journal
 from envs_node.messages.propose import Propose, State
 from envs_node.messages.search import Assign
 from envs_node.messages.tasks import TaskFile
@@ -123,3 +123,17 @@ async def test_a_run_that_never_was_cannot_be_resumed(tmp_path: Path) -> None:
         await node.finish("r-1")
 
     assert not (tmp_path / "r-9").exists()
+
+
+async def test_a_run_that_is_under_way_elsewhere_is_not_resumed(tmp_path: Path) -> None:
+    node, other = FakeNode(tmp_path), FakeNode(tmp_path)
+    async with node.open(), other.open():
+        await node.start("r-1")
+        with pytest.raises(JournalError, match="another process is writing the journal"):
+            await other.start("r-1", is_resumed=True)
+        progress, folder = await node.finish("r-1")
+        await other.start("r-1", is_resumed=True)
+        again, _ = await other.finish("r-1")
+
+    assert again.tasks == progress.tasks
+    assert (await replay_run(folder)).differences == ()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from envs_node.messages.actions import Action, Fail, Finish
+from envs_node.messages.base import ActorName
+from envs_node.messages.lifecycle import SearchSettings
 from envs_node.messages.propose import Proposal
 from envs_node.messages.search import (
     Assign,
@@ -19,9 +21,23 @@ from envs_node.messages.search import (
 from envs_node.messages.verify import Verdict
 from envs_node.policy.agreement import bucket_proposals
 from envs_node.policy.fingerprint import fingerprint
-from tests.fakes import START, FakeScreen
+from envs_node.policy.task_search import TaskSearch
+from envs_node.supervisor.lease import LeaseTable
+from tests.fakes import START, FakeScreen, fake_task
 
 COST = BranchCost(reset_ms=300, act_ms=40)
+SETTINGS = SearchSettings(
+    leaves_task_max=4, successes_task_max=2, steps_max=5, lease_ms=1000, infra_retries_max=1
+)
+LEASE_NS = 10**9
+FAILED = Verdict(verdict="failure", score=0.0)
+SUCCEEDED = Verdict(verdict="success", score=1.0)
+BROKEN = Verdict(verdict="infra", reason="no answer")
+WORKER = ActorName("work/0")
+
+
+def make_search(settings: SearchSettings = SETTINGS) -> TaskSearch:
+    return TaskSearch(fake_task(), settings, LeaseTable(), proposer=ActorName("proposer"))
 
 
 class _Drive:
