@@ -1,4 +1,4 @@
-"""Ctrl-C ends a real search at once, leaves nothing behind, and the search goes on when asked."""
+"""A real search that is stopped or killed leaves nothing behind, and goes on when asked."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ SEARCH = (
 )  # fmt: skip
 
 
-def test_ctrl_c_stops_a_search_cleanly_and_resume_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill-9"])
+def test_a_search_ends_cleanly_and_resume_goes_on(tmp_path: Path, how: signal.Signals) -> None:
     task = next(t for t in bundled_tasks("train", 1) if t.apps == ("mousepad",))
     write_tasks(tmp_path / "tasks", (task,))
     run = tmp_path / "r-1"
@@ -41,15 +42,16 @@ def test_ctrl_c_stops_a_search_cleanly_and_resume_goes_on(tmp_path: Path) -> Non
         wait_until(lambda: branches_under_way(run / "journal"), 90, "a branch with a node")
         below = descendants(first.process.pid)
         began = time.monotonic()
-        first.process.send_signal(signal.SIGINT)
+        first.process.send_signal(how)
         status = first.process.wait(timeout=30)
         stopped_s = time.monotonic() - began
         story = first.story()
 
-    assert status == 1, story
+    assert status == (1 if how == signal.SIGINT else -signal.SIGKILL), story
     assert stopped_s < STOP_S, f"it took {stopped_s:.1f} s to stop"
-    assert "--resume r-1" in story
+    assert ("--resume r-1" in story) == (how == signal.SIGINT)
     assert "Traceback" not in story
+    assert len(below) > 10, "two desktops are many processes"
     wait_until(lambda: not alive(below), 5, f"the end of {len(below)} processes")
     assert mounts() <= mounted
 
