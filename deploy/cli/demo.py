@@ -100,7 +100,7 @@ class Demo(Verb, frozen=True, kw_only=True):
         return 0
 
     def _measure(self, folder: RunFolder, config: Config, policy: Path, name: str) -> EvalSummary:
-        search = msgspec.structs.replace(config.search, rollouts=_ROLLOUTS)
+        search = msgspec.structs.replace(config.search, rollouts=_ROLLOUTS, temperature=1.0)
         settings = msgspec.structs.replace(config.policy, folder=str(policy))
         config = msgspec.structs.replace(config, search=search, policy=settings)
         tasks = _held_out_tasks(self.held_out)

@@ -38,6 +38,8 @@ class Eval(Verb, frozen=True, kw_only=True):
     """Which instances of the bundled templates."""
     rollouts: int = 4
     """Sampled rollouts a task, beside one greedy."""
+    temperature: float = 1.0
+    """Of the sampled rollouts: 1 samples the policy as it is."""
     k: int = 4
     """The k of pass@k."""
     run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
@@ -57,7 +59,9 @@ class Eval(Verb, frozen=True, kw_only=True):
 
     def run(self) -> int:
         """Evaluate, and print the summary."""
-        search = msgspec.structs.replace(self.search, rollouts=self.rollouts)
+        search = msgspec.structs.replace(
+            self.search, rollouts=self.rollouts, temperature=self.temperature
+        )
         config = Config(desktop=self.desktop, policy=self.policy, search=search)
         check_config(config)
         if self.rollouts < 1 or self.k < 1:
