@@ -11,6 +11,7 @@ import msgspec
 import structlog
 import trio
 
+from envs_node import __version__
 from envs_node.actors.base import Actor
 from envs_node.actors.ledger.actor import LedgerActor
 from envs_node.actors.ledger.store import LedgerStore
@@ -23,6 +24,7 @@ from envs_node.deploy.config import Config
 from envs_node.deploy.journals import RebuiltSearch, entries_of, is_journalled, thin
 from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.slots import tell_crash
+from envs_node.deploy.summary import Summary, summarise_search
 from envs_node.messages.base import ActorName, EnvsError, TaskId
 from envs_node.messages.journal import JournalWriter
 from envs_node.messages.lifecycle import SearchSettings, StartRun
@@ -78,8 +80,11 @@ class HeadRuns:
         Raises:
             EnvsError: another run is on, or its folder or journal cannot be used.
         """
+        await self._stop_what_is_over()
         if self._folder is not None:
-            raise RunRefusedError(f"the run {self._folder.run} is on; wait, or stop it first")
+            raise RunRefusedError(
+                f"the run {self._folder.run} is on; wait until it is over, or restart the head"
+            )
         folder = await trio.to_thread.run_sync(self._open_folder, request)
         tasks = {task.id: task for task in folder.load_tasks()}
         self._writer = JournalWriter(folder.journal)
@@ -105,7 +110,16 @@ class HeadRuns:
         self._folder = self._writer = None
         if progress is not None:
             write_json(folder.path / "progress.json", progress)
+            if folder.manifest().kind == "search":
+                found = summarise_search(progress, progress.desktops)
+                write_json(folder.summary, Summary(run=run, version=__version__, search=found))
         _log.info("run.stopped", run=run)
+
+    async def _stop_what_is_over(self) -> None:
+        """Close a run whose client has gone away before its end."""
+        progress = await self._progress() if self._folder is not None else None
+        if self._folder is not None and progress is not None and progress.is_over:
+            await self.stop(self._folder.run)
 
     def _open_folder(self, request: StartRun) -> RunFolder:
         path = self._root / request.run

@@ -27,7 +27,13 @@ from envs_node.deploy.cli.verb import (
     run_path,
 )
 from envs_node.deploy.conduct import conduct_at, conduct_here, run_request
-from envs_node.deploy.config import Config, DesktopSettings, PolicySettings, check_config
+from envs_node.deploy.config import (
+    Config,
+    ConfigError,
+    DesktopSettings,
+    PolicySettings,
+    check_config,
+)
 from envs_node.deploy.logs import keep_logs
 from envs_node.deploy.run_folder import RunFolder, RunFolderError, write_json
 from envs_node.deploy.summary import Summary, summarise_search
@@ -68,6 +74,8 @@ class Search(Verb, frozen=True, kw_only=True):
         """Search, and print the summary."""
         config = Config(desktop=self.desktop, policy=self.policy, search=self.search)
         check_config(config)
+        if self.resume is not None and self.head:
+            raise ConfigError("--resume goes on with a run in this process: leave --head out")
         if self.resume is not None:
             folder = RunFolder.open(self.resume)
             config = folder.manifest().config
@@ -86,7 +94,10 @@ class Search(Verb, frozen=True, kw_only=True):
         if not self.head:
             write_json(folder.summary, summary)
         show(summary, as_text(summary), as_json=self.json)
-        tell(f"the run is in {folder.path}: see `envs-node ledger ls {folder.path}`")
+        if self.head:
+            tell(f"the head keeps the run: see `envs-node ledger ls` in its folder {folder.run}")
+        else:
+            tell(f"the run is in {folder.path}: see `envs-node ledger ls {folder.path}`")
         refused = [task for task in progress.tasks if task.state == "refused"]
         for task in refused:
             complain(
