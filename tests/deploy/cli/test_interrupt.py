@@ -60,6 +60,10 @@ def test_a_search_ends_cleanly_and_resume_goes_on(tmp_path: Path, how: signal.Si
         assert status == 0, second.story()
         summary = msgspec.json.decode(second.output())["search"]
 
+    with Node(tmp_path, "replay", "replay", "r-1") as replay:
+        status = replay.process.wait(timeout=60)
+        assert status == 0, replay.output().decode()
+
     assert summary["states"].keys() <= {"solved", "exhausted"}
     with LedgerStore(run / "ledger.sqlite", is_read_only=True) as store:
         kept = store.trajectories(certified_only=False)
