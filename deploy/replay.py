@@ -51,14 +51,15 @@ class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def replay_run(folder: RunFolder, only: str = "") -> ReplayReport:
-    """Replay every journalled actor of a run, or the one named.
+    """Replay every journalled actor of a run or of a desktop node, or the one named.
 
     Raises:
         JournalError: the journal is missing, or damaged beyond reading.
         ReplayError: it does not belong to this run, or has no such actor.
     """
-    tasks = {task.id: task for task in folder.load_tasks()}
-    settings = folder.manifest().config.search
+    is_run = folder.is_run()
+    tasks = {task.id: task for task in folder.load_tasks()} if is_run else {}
+    settings = folder.manifest().config.search if is_run else SearchSettings()
     histories = _by_actor(folder.journal)
     if only and only not in histories:
         known = ", ".join(sorted(histories)) or "none"

@@ -99,11 +99,15 @@ class RunFolder:
             RunFolderError: no run is at that path.
         """
         folder = cls(path)
-        if not folder._manifest.is_file():
+        if not folder.is_run():
             raise RunFolderError(
                 f"{path} is no run: it has no manifest.json; see `ls {path.parent}`"
             )
         return folder
+
+    def is_run(self) -> bool:
+        """Whether a run is here; a desktop node's folder has a journal and no more."""
+        return self._manifest.is_file()
 
     def manifest(self) -> Manifest:
         """What the run was started with.

@@ -18,7 +18,7 @@ class Replay(Verb, frozen=True, kw_only=True):
     """Re-run a run's journal against fresh actors and compare every decision."""
 
     folder: tyro.conf.Positional[Path]
-    """The run's folder; runs inside it (evals of a demo) are replayed, too."""
+    """A run's folder, or a desktop node's; runs inside it (evals of a demo) are replayed, too."""
     actor: str = ""
     """Only this actor, for example `search/mousepad-append-line-000`."""
     json: bool = False
@@ -26,14 +26,14 @@ class Replay(Verb, frozen=True, kw_only=True):
 
     def run(self) -> int:
         """Replay; 1 when a decision differs or the journal is damaged."""
-        manifests = sorted(self.folder.rglob("manifest.json")) if self.folder.is_dir() else []
-        if not manifests:
-            raise RunFolderError(f"{self.folder} is no run: it has no manifest.json")
+        journals = sorted(self.folder.rglob("journal")) if self.folder.is_dir() else []
+        if not journals:
+            raise RunFolderError(f"{self.folder} is no run: it has no journal")
         # Actors that live again tell their story again; it was told when the run was on.
         with keep_logs(node="replay", to_stderr=False):
             reports = [
-                trio.run(replay_run, RunFolder.open(manifest.parent), self.actor)
-                for manifest in manifests
+                trio.run(replay_run, RunFolder(journal.parent), self.actor)
+                for journal in journals
             ]
         show(reports, "\n".join(map(_as_text, reports)), as_json=self.json)
         is_same = not any(report.differences or report.damaged for report in reports)
