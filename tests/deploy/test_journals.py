@@ -101,7 +101,7 @@ async def test_a_second_run_is_refused_while_one_is_on(tmp_path: Path) -> None:
     node = FakeNode(tmp_path)
     async with node.open():
         await node.start("r-1")
-        with pytest.raises(RunRefusedError, match="the run r-1 is on; wait, or stop it first"):
+        with pytest.raises(RunRefusedError, match="the run r-1 is on; wait"):
             await node.start("r-2")
         await node.finish("r-1")
 

@@ -79,4 +79,7 @@ def test_a_search_survives_the_death_of_its_desktop_node(tmp_path: Path) -> None
         kept = store.trajectories(certified_only=False)
     assert len({(found.task_id, found.path) for found in kept}) == len(kept)
     assert sum(found.is_certified for found in kept) == summary["distinct"]
+    with Node(tmp_path, "replay", "replay", str(run)) as replay:
+        status = replay.process.wait(timeout=60)
+        assert status == 0, replay.output().decode()
     assert mounts() <= mounted

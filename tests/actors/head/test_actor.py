@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
 import trio
 
 from envs_node.actors.head.actor import HeadActor
@@ -29,7 +28,6 @@ from envs_node.messages.lifecycle import (
     StopRun,
 )
 
-pytestmark = pytest.mark.usefixtures("autojump_clock")
 START = StartRun(tasks=(), settings=SearchSettings(), run="r-1")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
+from trio.testing import MockClock
 
 from envs_node.messages.actions import Click, Fail, Finish, Key, Type, Wait
 from envs_node.messages.desktop import Act
@@ -22,7 +22,6 @@ from tests.fakes import (
     signature_of,
 )
 
-pytestmark = pytest.mark.usefixtures("autojump_clock")
 HI, SAVE = Type(text="hi"), Key(keys=("ctrl", "s"))
 
 
@@ -211,7 +210,9 @@ async def test_a_desktop_that_crashes_makes_the_leaf_infra_with_the_reason() -> 
     assert "the X server is gone" in leaf.detail
 
 
-async def test_a_desktop_that_falls_silent_makes_the_leaf_infra() -> None:
+async def test_a_desktop_that_falls_silent_makes_the_leaf_infra(
+    autojump_clock: MockClock,
+) -> None:
     leaf = await World(FakeDesktop(note_screen(), silent_at=1)).drive(assign())
 
     assert (leaf.reason, leaf.verdict) == ("infra", None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
 import trio
 
 from envs_node.actors.base import Actor
@@ -25,7 +24,6 @@ from envs_node.messages.search import (
 from envs_node.messages.tasks import FetchTask, Task, TaskFetched, TaskUnknown
 from tests.fakes import fake_task
 
-pytestmark = pytest.mark.usefixtures("autojump_clock")
 TASKS = {task.id: task for task in (fake_task("note-000"), fake_task("note-001"))}
 SCHEDULER = ActorName("scheduler")
 WANTED = WorkWanted(worker=ActorName("work/0"))
