@@ -130,12 +130,14 @@ class Acted(Message, frozen=True, kw_only=True):
 
 
 class ActFailed(Message, frozen=True, kw_only=True):
-    """Refuses `Act`: the action makes no sense on this screen."""
+    """Refuses `Act`."""
 
     desktop_id: DesktopId
     episode: int
     step: int
     reason: str
+    is_refused: bool = False
+    """True when the action makes no sense on this screen: the policy's fault, not the desktop's."""
 
 
 class Observe(Message, frozen=True, kw_only=True):

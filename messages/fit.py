@@ -46,7 +46,10 @@ class FitReport(msgspec.Struct, frozen=True, kw_only=True):
     """After each shared step is counted once."""
     optimizer_steps: int
     loss_first: float
+    """Weighted loss, in nats: mean of the first quarter of the optimizer steps."""
     loss_last: float
+    """The same of the last quarter. Each step has examples of its own, so that in one epoch the
+    two differ by how hard those are, too."""
     weight_min: float
     weight_max: float
     log_ratio: float

@@ -17,7 +17,15 @@ BranchKind = Literal["gate", "explore", "rollout", "certify"]
 `certify` replays a success on a fresh desktop."""
 
 LeafReason = Literal[
-    "finish", "fail", "step_limit", "stuck", "diverged", "no_proposal", "replayed", "infra"
+    "finish",
+    "fail",
+    "step_limit",
+    "stuck",
+    "refused",
+    "diverged",
+    "no_proposal",
+    "replayed",
+    "infra",
 ]
 
 

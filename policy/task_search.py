@@ -155,8 +155,7 @@ class TaskSearch:
         for lease in self._leases.lapse(now_ns):
             branch = self._running.pop(lease.item, None)
             if branch is not None:
-                self.tally.reassigned += 1
-                self._waiting.insert(0, branch)
+                self._lost(branch, "its desktop was not heard of in time")
 
     def progress(self) -> TaskProgress:
         """Where this search stands."""
@@ -277,21 +276,20 @@ class TaskSearch:
         self.tally.add_leaf(report)
         self._learn_price(report)
         if _is_broken(report):
-            self._lost(branch, report)
+            self._lost(branch, report.verdict.reason if report.verdict else report.detail)
         else:
             self._judged(branch, report)
         return Renewed(branch_id=report.branch_id, lease=report.lease)
 
-    def _lost(self, branch: Branch, report: LeafReached) -> None:
+    def _lost(self, branch: Branch, why: str) -> None:
         """A branch broke through no fault of its policy: once more, elsewhere, or give up."""
         branch.losses += 1
         if branch.losses <= self._settings.infra_retries_max:
             self.tally.reassigned += 1
-            self._waiting.append(branch)
+            self._waiting.insert(0, branch)
             return
         self.tally.lost += 1
         if branch.assign.kind == "gate":
-            why = report.verdict.reason if report.verdict else report.detail
             self._end = f"the task's start could not be reached: {why}"
             self.tally.refuse()
         elif branch.assign.kind == "certify":

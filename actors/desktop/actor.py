@@ -172,7 +172,7 @@ class DesktopActor(Actor[Heard]):
         try:
             seen = await self._in_thread(lambda: self._desktop.act(message.action), ACT_TIMEOUT_S)
         except ActionRefusedError as error:
-            answer = refuse(reason=str(error))
+            answer = refuse(reason=str(error), is_refused=True)
         else:
             answer = Acted(
                 desktop_id=self._id, episode=episode, step=step, observation=seen,

@@ -17,12 +17,19 @@ from envs_node.actors.replay.branch import (
     BranchRecord,
     Deadlines,
     refusal,
-    seed_at,
 )
 from envs_node.messages.actions import Fail, Finish
 from envs_node.messages.base import ActorName, DesktopId
-from envs_node.messages.desktop import Act, Acted, Configure, Configured, Reset, ResetDone
-from envs_node.messages.propose import Propose, Proposed
+from envs_node.messages.desktop import (
+    Act,
+    Acted,
+    ActFailed,
+    Configure,
+    Configured,
+    Reset,
+    ResetDone,
+)
+from envs_node.messages.propose import Proposed
 from envs_node.messages.search import (
     Assign,
     Bucket,
@@ -34,7 +41,7 @@ from envs_node.messages.search import (
     PrefixStep,
 )
 from envs_node.messages.tasks import FetchTask, Task, TaskFetched
-from envs_node.messages.verify import Verified, Verify
+from envs_node.messages.verify import Verified
 from envs_node.policy.agreement import bucket_proposals
 from envs_node.policy.compare import compare
 
@@ -120,7 +127,8 @@ class ReplayActor(Actor[Drive]):
         if isinstance(step.action, Finish | Fail):
             record.end(bucket, is_replayed=True)
             return ""
-        await self._act(bucket, record, is_replayed=True)
+        if not await self._act(bucket, record, is_replayed=True):
+            return "the desktop refuses the action"
         if step.reached is None:
             return ""
         outcome, difference = compare(step.reached, record.observation.signature)
@@ -139,7 +147,8 @@ class ReplayActor(Actor[Drive]):
             if isinstance(action, Finish | Fail):
                 record.end(bucket, is_replayed=False)
                 return "finish" if isinstance(action, Finish) else "fail"
-            await self._act(bucket, record, is_replayed=False)
+            if not await self._act(bucket, record, is_replayed=False):
+                return "refused"
             if record.repeats() >= _STUCK_STEPS:
                 return "stuck"
             bucket = None
@@ -148,14 +157,7 @@ class ReplayActor(Actor[Drive]):
     async def _choose(self, task: Task, assign: Assign, record: BranchRecord) -> Bucket | None:
         proposer = self._refs(assign.proposer)
         answer = await proposer.ask(
-            Propose(
-                state=record.state(task.instruction),
-                samples=assign.samples,
-                temperature=assign.temperature,
-                seed=seed_at(assign.seed, record.depth),
-                greedy=assign.is_greedy,
-            ),
-            timeout_s=self._deadlines.propose_s,
+            record.question(task.instruction), timeout_s=self._deadlines.propose_s
         )
         if not isinstance(answer, Proposed):
             raise BranchLostError(refusal(answer))
@@ -171,7 +173,8 @@ class ReplayActor(Actor[Drive]):
         if isinstance(answer, LeaseLapsed):
             raise BranchLostError(answer.reason)
 
-    async def _act(self, bucket: Bucket, record: BranchRecord, *, is_replayed: bool) -> None:
+    async def _act(self, bucket: Bucket, record: BranchRecord, *, is_replayed: bool) -> bool:
+        """Perform an action; False when it makes no sense on this screen."""
         act = Act(
             desktop_id=self._desktop_id,
             episode=self._episode,
@@ -179,18 +182,14 @@ class ReplayActor(Actor[Drive]):
             action=bucket.proposal.action,
         )
         answer = await self._desktop.ask(act, timeout_s=self._deadlines.act_s)
+        if isinstance(answer, ActFailed) and answer.is_refused:
+            return False
         if not isinstance(answer, Acted):
             raise BranchLostError(refusal(answer))
         record.acted(bucket, answer, is_replayed=is_replayed)
+        return True
 
     async def _leaf(self, reason: LeafReason, task: Task, record: BranchRecord) -> LeafReached:
-        answer = await self._verifier.ask(
-            Verify(
-                verify_id=f"{record.branch_id}/{record.lease}",
-                task=task,
-                guest_pid=record.guest_pid,
-                last_action="FAIL" if record.has_failed else "DONE",
-            ),
-            timeout_s=self._deadlines.verify_s,
-        )
+        verify = record.verification(task)
+        answer = await self._verifier.ask(verify, timeout_s=self._deadlines.verify_s)
         return record.leaf(reason, answer.verdict if isinstance(answer, Verified) else None)

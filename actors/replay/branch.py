@@ -9,7 +9,7 @@ import msgspec
 from envs_node.messages.actions import Action, Fail
 from envs_node.messages.base import EnvsError, Message
 from envs_node.messages.desktop import Acted, Observation, ResetDone
-from envs_node.messages.propose import Proposal, Proposed, State
+from envs_node.messages.propose import Proposal, Propose, Proposed, State
 from envs_node.messages.search import (
     Assign,
     BranchCost,
@@ -21,7 +21,8 @@ from envs_node.messages.search import (
     ReplayCheck,
     Step,
 )
-from envs_node.messages.verify import Verdict
+from envs_node.messages.tasks import Task
+from envs_node.messages.verify import Verdict, Verify
 from envs_node.policy.compare import compare
 
 
@@ -77,6 +78,26 @@ class BranchRecord:
             instruction=instruction,
             observation=self.observation,
             history=tuple(self._history),
+        )
+
+    def question(self, instruction: str) -> Propose:
+        """What to ask the policy now."""
+        assign = self._assign
+        return Propose(
+            state=self.state(instruction),
+            samples=assign.samples,
+            temperature=assign.temperature,
+            seed=_seed_at(assign.seed, self.depth),
+            greedy=assign.is_greedy,
+        )
+
+    def verification(self, task: Task) -> Verify:
+        """What to ask the verifier in the end."""
+        return Verify(
+            verify_id=f"{self.branch_id}/{self.lease}",
+            task=task,
+            guest_pid=self.guest_pid,
+            last_action="FAIL" if self.has_failed else "DONE",
         )
 
     def bucket_of(self, step: PrefixStep) -> Bucket:
@@ -215,7 +236,7 @@ def _without_elements(step: Step) -> Step:
     return msgspec.structs.replace(step, observation=observation)
 
 
-def seed_at(seed: int, depth: int) -> int:
+def _seed_at(seed: int, depth: int) -> int:
     """The seed of the draws at one depth of a branch: the same on every machine."""
     digest = hashlib.sha256(f"{seed}/{depth}".encode()).digest()
     return int.from_bytes(digest[:6], "big")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Literal
 
-from envs_node.deploy.cli.console import run_until_interrupted, tell
+from envs_node.deploy.cli.console import Interrupted, run_until_interrupted, tell
 from envs_node.deploy.cli.verb import Verb, load_configured, require_checker, require_host
 from envs_node.deploy.config import (
     Config,
@@ -59,7 +59,10 @@ class Start(Verb, frozen=True, kw_only=True):
         serve = self._serving(config, self.folder / name)
         logs = self.folder / name / "logs" if not is_head else None
         with keep_logs(node=name, folder=logs):
-            run_until_interrupted(serve, "the node was stopped")
+            try:
+                run_until_interrupted(serve, "the node was stopped")
+            except Interrupted:
+                tell(f"{name} was stopped")
         return 0
 
     def _serving(self, config: Config, folder: Path) -> Callable[[], Awaitable[None]]:

@@ -51,8 +51,15 @@ class TaskSearchMachine(RuleBasedStateMachine):
     def model_lapse(self) -> None:
         for branch_id in [b for b, (_, _, until) in self.holders.items() if self.now_ns >= until]:
             del self.holders[branch_id]
+            self.lose(branch_id)
+
+    def lose(self, branch_id: str) -> None:
+        losses = self.losses[branch_id] = self.losses.get(branch_id, 0) + 1
+        if losses <= SETTINGS.infra_retries_max:
             self.owed.add(branch_id)
             self.reassigned += 1
+        else:
+            self.lost += 1
 
     @rule(
         target=held,
@@ -129,12 +136,7 @@ class TaskSearchMachine(RuleBasedStateMachine):
         is_judged = leaf.verdict is not None and leaf.verdict.verdict != "infra"
         self.judged += int(is_judged and leaf.kind == "explore")
         if not is_judged:
-            losses = self.losses[leaf.branch_id] = self.losses.get(leaf.branch_id, 0) + 1
-            if losses <= SETTINGS.infra_retries_max:
-                self.owed.add(leaf.branch_id)
-                self.reassigned += 1
-            else:
-                self.lost += 1
+            self.lose(leaf.branch_id)
         for trajectory in self.call("take_admissions"):
             self.known.add(trajectory.id)
             self.call("admitted", trajectory)

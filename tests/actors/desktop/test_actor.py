@@ -100,7 +100,9 @@ async def test_a_refused_action_is_a_reply_and_not_a_crash() -> None:
 
     answer = await actor.hear(act(0, Wait(wait_ms=70_000)))
 
-    assert answer == ActFailed(desktop_id=D0, episode=1, step=0, reason="too long a wait")
+    assert answer == ActFailed(
+        desktop_id=D0, episode=1, step=0, reason="too long a wait", is_refused=True
+    )
 
 
 async def test_a_lost_desktop_is_a_crash() -> None:

@@ -6,7 +6,7 @@ import msgspec
 from trio.testing import MockClock
 
 from envs_node.messages.actions import Click, Fail, Finish, Key, Type, Wait
-from envs_node.messages.desktop import Act
+from envs_node.messages.desktop import Act, ActFailed
 from envs_node.messages.propose import Proposal
 from envs_node.messages.search import Bucket, Drive
 from envs_node.messages.verify import Verdict
@@ -226,10 +226,21 @@ async def test_a_start_that_cannot_be_reached_is_infra_and_says_why() -> None:
     assert leaf.detail == "ResetFailed: set-up step 1: no such file"
 
 
-async def test_an_action_that_is_refused_is_infra_and_says_why() -> None:
+async def test_an_answer_of_another_episode_is_infra_and_says_why() -> None:
     leaf = await World(FakeDesktop(note_screen(), trouble=refuse)).drive(assign())
 
     assert (leaf.reason, leaf.detail) == ("infra", "ActFailed: no such window")
+
+
+async def test_an_action_that_makes_no_sense_ends_the_branch_and_is_judged() -> None:
+    def refuse_for_good(act: Act) -> ActFailed:
+        return msgspec.structs.replace(refuse(act), is_refused=True)
+
+    leaf = await World(FakeDesktop(note_screen(), trouble=refuse_for_good)).drive(assign())
+
+    assert leaf.reason == "refused"
+    assert leaf.verdict is not None
+    assert leaf.steps == ()
 
 
 async def test_a_policy_that_fails_is_infra_and_says_why() -> None:
