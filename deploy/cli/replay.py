@@ -32,8 +32,7 @@ class Replay(Verb, frozen=True, kw_only=True):
         # Actors that live again tell their story again; it was told when the run was on.
         with keep_logs(node="replay", to_stderr=False):
             reports = [
-                trio.run(replay_run, RunFolder(journal.parent), self.actor)
-                for journal in journals
+                trio.run(replay_run, RunFolder(journal.parent), self.actor) for journal in journals
             ]
         show(reports, "\n".join(map(_as_text, reports)), as_json=self.json)
         is_same = not any(report.differences or report.damaged for report in reports)
