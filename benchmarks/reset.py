@@ -17,8 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
+
+from timing import describe, measure_ms
 
 from envs_node.actors.desktop.accessibility import AccessibilityBus
 from envs_node.actors.desktop.launcher import Launcher
@@ -95,23 +96,6 @@ class BareDesktop:
         (self._folder / "bus").unlink(missing_ok=True)
         for name in (f"/tmp/.X11-unix/X{DISPLAY}", f"/tmp/.X{DISPLAY}-lock"):
             Path(name).unlink(missing_ok=True)
-
-
-def measure_ms(work: Callable[[], object], rounds: int) -> list[float]:
-    """Time each of some calls."""
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        work()
-        times.append((time.perf_counter() - start) * 1000)
-    return times
-
-
-def describe(name: str, times_ms: list[float]) -> str:
-    """Median and spread of some times."""
-    tenth, *_, ninth = statistics.quantiles(times_ms, n=10)
-    median = statistics.median(times_ms)
-    return f"{name:28s} median {median:8.3f} ms   p10-p90 {tenth:.3f}-{ninth:.3f} ms"
 
 
 def main() -> None:

@@ -6,58 +6,43 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-import tyro
 
 from envs_node import __version__
 from envs_node.deploy.cli.console import show, tell, watching
 from envs_node.deploy.cli.evaluate import evaluate
 from envs_node.deploy.cli.fit import fit_run
 from envs_node.deploy.cli.report import as_text
-from envs_node.deploy.cli.search import search_here
-from envs_node.deploy.cli.verb import Verb, run_path
+from envs_node.deploy.cli.run import RunVerb, run_here
+from envs_node.deploy.cli.verb import run_path
 from envs_node.deploy.config import (
     Config,
-    DesktopSettings,
-    PolicySettings,
     check_config,
 )
 from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.summary import EvalSummary, Summary, summarise_search
 from envs_node.deploy.tasks.bundle import bundled_tasks
 from envs_node.messages.fit import FitSettings
-from envs_node.messages.lifecycle import SearchSettings
 from envs_node.messages.tasks import Task
 
 _ROLLOUTS = 4
 
 
-class Demo(Verb, frozen=True, kw_only=True):
+class Demo(RunVerb, frozen=True, kw_only=True):
     """Search the bundled tasks, fit the policy on what was found, and measure what it learned."""
 
-    run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
-    """The run's folder; `runs/demo-<time>` unless given."""
     instances: int = 2
     """Instances of each train template; a LibreOffice one costs six times as much and has one."""
     held_out: int = 1
     """Held-out instances of each template, and of LibreOffice's held-out templates."""
-    json: bool = False
-    """Print the summary as JSON."""
-    config: Path | None = None
-    """A TOML file with defaults."""
-    desktop: DesktopSettings = DesktopSettings()
-    policy: PolicySettings = PolicySettings()
-    search: SearchSettings = SearchSettings()
     fit: FitSettings = FitSettings()
 
     @classmethod
     def configured(cls, config: Config) -> Demo:
         """With the defaults of a configuration."""
-        return cls(
-            desktop=config.desktop, policy=config.policy, search=config.search, fit=config.fit
-        )
+        verb = super().configured(config)
+        return msgspec.structs.replace(verb, fit=config.fit)
 
     def run(self) -> int:
         """Search, fit, measure before and after, and print the summary."""
@@ -67,7 +52,7 @@ class Demo(Verb, frozen=True, kw_only=True):
         wall_s: dict[str, float] = {}
         tell(f"demo: the run is kept in {folder.path}")
         with _timed(wall_s, "search"), watching("search", self.search.leaves_task_max) as watch:
-            progress = search_here(
+            progress = run_here(
                 folder,
                 config,
                 request_tasks=_train_tasks(self.instances),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import Annotated
 
 import msgspec
 import tyro
@@ -12,22 +10,19 @@ import tyro
 from envs_node import __version__
 from envs_node.deploy.cli.console import show, watching
 from envs_node.deploy.cli.report import as_text
-from envs_node.deploy.cli.search import search_here
-from envs_node.deploy.cli.verb import Verb, find_tasks, require_checker, run_path
+from envs_node.deploy.cli.run import RunVerb, run_here
+from envs_node.deploy.cli.verb import find_tasks, require_checker, run_path
 from envs_node.deploy.config import (
     Config,
     ConfigError,
-    DesktopSettings,
-    PolicySettings,
     check_config,
 )
 from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.summary import EvalSummary, Summary, summarise_eval
-from envs_node.messages.lifecycle import SearchSettings
 from envs_node.messages.tasks import Task
 
 
-class Eval(Verb, frozen=True, kw_only=True):
+class Eval(RunVerb, frozen=True, kw_only=True):
     """Measure a policy: greedy, pass@1 and pass@k, with 95 % intervals."""
 
     tasks: tyro.conf.Positional[str] = "held-out"
@@ -42,20 +37,6 @@ class Eval(Verb, frozen=True, kw_only=True):
     """Of the sampled rollouts: 1 samples the policy as it is."""
     k: int = 4
     """The k of pass@k."""
-    run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
-    """The run's folder; `runs/eval-<time>` unless given."""
-    json: bool = False
-    """Print the summary as JSON."""
-    config: Path | None = None
-    """A TOML file with defaults."""
-    desktop: DesktopSettings = DesktopSettings()
-    policy: PolicySettings = PolicySettings()
-    search: SearchSettings = SearchSettings()
-
-    @classmethod
-    def configured(cls, config: Config) -> Eval:
-        """With the defaults of a configuration."""
-        return cls(desktop=config.desktop, policy=config.policy, search=config.search)
 
     def run(self) -> int:
         """Evaluate, and print the summary."""
@@ -84,9 +65,9 @@ def evaluate(
     """Roll a policy out on tasks, in this process.
 
     Raises:
-        EnvsError: see `search_here`.
+        EnvsError: see `run_here`.
     """
     with watching(title, config.search.rollouts + 1) as watch:
         hint = f"an eval starts anew: remove {folder.path} and run it again"
-        progress = search_here(folder, config, request_tasks=tasks, watch=watch, hint=hint)
+        progress = run_here(folder, config, request_tasks=tasks, watch=watch, hint=hint)
     return summarise_eval(progress, str(config.policy.path()), config.search.rollouts, k)

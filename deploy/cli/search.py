@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
@@ -18,31 +18,25 @@ from envs_node.deploy.cli.console import (
     watching,
 )
 from envs_node.deploy.cli.report import as_text
+from envs_node.deploy.cli.run import RunVerb, run_here
 from envs_node.deploy.cli.verb import (
-    Verb,
     find_tasks,
-    load_configured,
     require_checker,
-    require_host,
     run_path,
 )
-from envs_node.deploy.conduct import conduct_at, conduct_here, run_request
+from envs_node.deploy.conduct import conduct_at, run_request
 from envs_node.deploy.config import (
     Config,
     ConfigError,
-    DesktopSettings,
-    PolicySettings,
     check_config,
 )
-from envs_node.deploy.logs import keep_logs
-from envs_node.deploy.run_folder import RunFolder, RunFolderError, write_json
+from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.summary import Summary, summarise_search
-from envs_node.messages.lifecycle import SearchSettings
 from envs_node.messages.search import Progress
 from envs_node.messages.tasks import Task
 
 
-class Search(Verb, frozen=True, kw_only=True):
+class Search(RunVerb, frozen=True, kw_only=True):
     """Find verified, distinct successes and keep them in a ledger."""
 
     tasks: tyro.conf.Positional[str] = "train"
@@ -51,24 +45,10 @@ class Search(Verb, frozen=True, kw_only=True):
     """Instances of each bundled template."""
     task_seed: int = 0
     """Which instances of the bundled templates."""
-    run_folder: Annotated[Path | None, tyro.conf.arg(name="run")] = None
-    """The run's folder; `runs/search-<time>` unless given."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Go on with a run that was stopped or died."""
     head: str = ""
     """Address of a head to search on; without it, this process does everything."""
-    json: bool = False
-    """Print the summary as JSON."""
-    config: Path | None = None
-    """A TOML file with defaults."""
-    desktop: DesktopSettings = DesktopSettings()
-    policy: PolicySettings = PolicySettings()
-    search: SearchSettings = SearchSettings()
-
-    @classmethod
-    def configured(cls, config: Config) -> Search:
-        """With the defaults of a configuration."""
-        return cls(desktop=config.desktop, policy=config.policy, search=config.search)
 
     def run(self) -> int:
         """Search, and print the summary."""
@@ -114,41 +94,6 @@ class Search(Verb, frozen=True, kw_only=True):
                 return run_until_interrupted(
                     functools.partial(conduct_at, self.head, request, watch), hint
                 )
-            return search_here(
+            return run_here(
                 folder, config, request_tasks=tasks, watch=watch, hint=hint, is_resumed=resumed
             )
-
-
-def search_here(
-    folder: RunFolder,
-    config: Config,
-    *,
-    request_tasks: tuple[Task, ...],
-    watch: Any,
-    hint: str,
-    is_resumed: bool = False,
-) -> Progress:
-    """Do a run in this process, after checking everything that can be checked beforehand.
-
-    Raises:
-        EnvsError: the folder, the host, the checker or the policy is not fit; nothing was started.
-    """
-    if not is_resumed and folder.path.exists():
-        raise RunFolderError(
-            f"{folder.path} exists; choose another with --run, or go on with it by --resume"
-        )
-    checker = require_checker()
-    policy = load_configured(config.policy)
-    require_host(folder.path.parent)
-    request = run_request(folder.run, config, request_tasks, is_resumed=is_resumed)
-    conduct = functools.partial(
-        conduct_here,
-        request,
-        watch,
-        config=config,
-        root=folder.path.parent,
-        policy=policy,
-        checker=checker,
-    )
-    with keep_logs(node="all", run_id=folder.run, folder=folder.logs, to_stderr=False):
-        return run_until_interrupted(conduct, hint)
