@@ -30,6 +30,8 @@ class Recorder:
         writer: where entries go.
         wants: which actors are journalled, by name.
         thin: takes heavy parts (the pixels of a frame) out of a message before it is kept.
+        is_idle: requests that change nothing and decide nothing; they and their answers are left
+            out. An actor must say nothing over them.
     """
 
     def __init__(
@@ -38,8 +40,10 @@ class Recorder:
         *,
         wants: Callable[[ActorName], bool] = every_actor,
         thin: Callable[[Message], Message] = thin_nothing,
+        is_idle: Callable[[Message], bool] = lambda _: False,
     ) -> None:
         self.wants = wants
+        self._is_idle = is_idle
         self._writer = writer
         self._thin = thin
         self._said: dict[ActorName, int] = {}
@@ -51,10 +55,14 @@ class Recorder:
 
     def heard(self, envelope: Envelope[Message]) -> None:
         """An actor is about to handle this request."""
+        if self._is_idle(envelope.message):
+            return
         self._writer.append(envelope.to, "heard", self._thinned(envelope))
 
     def answered(self, request: Envelope[Message], answer: Message | None) -> None:
         """The actor answered that request so, or not at all."""
+        if self._is_idle(request.message):
+            return
         kept = None if answer is None else self._thinned(_as_answer(request, answer))
         self._writer.append(request.to, "answered", kept)
 

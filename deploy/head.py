@@ -18,10 +18,9 @@ from envs_node.actors.ledger.store import LedgerStore
 from envs_node.actors.loop import run_actor
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, MailboxFullError
 from envs_node.actors.post import Post
-from envs_node.actors.recorder import Recorder
 from envs_node.actors.scheduler.actor import SchedulerActor
 from envs_node.deploy.config import Config
-from envs_node.deploy.journals import RebuiltSearch, entries_of, is_journalled, thin
+from envs_node.deploy.journals import RebuiltSearch, entries_of, open_recorder
 from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.slots import tell_crash
 from envs_node.deploy.summary import Summary, summarise_search
@@ -36,7 +35,6 @@ from envs_node.supervisor.lease import LeaseTable
 from envs_node.supervisor.tree import Supervisor
 
 PROPOSER = ActorName("proposer")
-_TICK_S = 1.0
 
 _log = structlog.get_logger(__name__)
 
@@ -89,7 +87,7 @@ class HeadRuns:
         tasks = {task.id: task for task in folder.load_tasks()}
         self._writer = JournalWriter(folder.journal)
         self._folder = folder
-        self._post.recorder = Recorder(self._writer, wants=is_journalled, thin=thin)
+        self._post.recorder = open_recorder(self._writer)
         tree = Supervisor(
             request.run, self._children(folder, tasks, request.settings), publish=tell_crash
         )
@@ -148,7 +146,10 @@ class HeadRuns:
             self._actor(ActorName("ledger"), ledger),
             *(self._search(folder, task, settings) for task in tasks.values()),
             self._actor(ActorName("scheduler"), scheduler),
-            ChildSpec(name="clock", start=functools.partial(self._keep_time, tuple(tasks))),
+            ChildSpec(
+                name="clock",
+                start=functools.partial(self._keep_time, tuple(tasks), settings.lease_ms / 4000),
+            ),
             *self._extra(),
         ]
 
@@ -172,6 +173,7 @@ class HeadRuns:
     async def _keep_time(
         self,
         tasks: tuple[TaskId, ...],
+        tick_s: float,
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
@@ -179,7 +181,7 @@ class HeadRuns:
         refs = [self._post.ref(_search(task), sender=ActorName("clock")) for task in tasks]
         task_status.started()
         while True:
-            await trio.sleep(_TICK_S)
+            await trio.sleep(tick_s)
             for ref in refs:
                 try:
                     ref.tell(Tick())

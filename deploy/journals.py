@@ -9,16 +9,28 @@ from typing import cast
 import msgspec
 
 from envs_node.actors.mailbox import Ref
+from envs_node.actors.recorder import Recorder
 from envs_node.actors.search.actor import SearchActor, SearchHeard
 from envs_node.messages.base import ActorName, Envelope, Message
 from envs_node.messages.desktop import Configure
-from envs_node.messages.journal import Entry, read_journal
+from envs_node.messages.journal import Entry, JournalWriter, read_journal
 from envs_node.messages.propose import Propose
+from envs_node.messages.search import ProgressWanted
 from envs_node.messages.tasks import Task
 from envs_node.messages.verify import Verify
 from envs_node.policy.task_search import TaskSearch
 
 _JOURNALLED = ("search/", "replay/")
+
+
+def open_recorder(writer: JournalWriter) -> Recorder:
+    """The recorder of a node: deciding actors, thinned, without the questions of onlookers."""
+    return Recorder(
+        writer,
+        wants=is_journalled,
+        thin=thin,
+        is_idle=lambda message: isinstance(message, ProgressWanted),
+    )
 
 
 def is_journalled(name: ActorName) -> bool:

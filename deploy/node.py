@@ -17,11 +17,10 @@ from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError
 from envs_node.actors.nng import NngLinks, open_links, serve
 from envs_node.actors.post import Post
 from envs_node.actors.proposer.actor import ProposerActor
-from envs_node.actors.recorder import Recorder
 from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.config import Config
 from envs_node.deploy.head import PROPOSER, HeadRuns
-from envs_node.deploy.journals import is_journalled, thin
+from envs_node.deploy.journals import open_recorder
 from envs_node.deploy.slots import Desktops, tell_crash
 from envs_node.messages.base import ActorName, EnvsError, RunId
 from envs_node.messages.journal import JournalWriter
@@ -94,8 +93,7 @@ async def run_desktops(config: Config, *, folder: Path, checker: CheckerSource) 
     """Offer desktops to a head until cancelled. The journal of their branches lies in `folder`."""
     name = node_name(config, "desktop")
     with JournalWriter(folder / "journal") as writer:
-        recorder = Recorder(writer, wants=is_journalled, thin=thin)
-        post = Post(RunId(name), recorder=recorder)
+        post = Post(RunId(name), recorder=open_recorder(writer))
         desktops = Desktops(post, config.desktop, checker, node=name)
         async with open_links() as links, trio.open_nursery() as nursery:
             route_to_head(post, links, config.link.head)

@@ -8,16 +8,17 @@ import msgspec
 import pytest
 
 from envs_node.actors.ledger.store import LedgerStore
+from envs_node.actors.post import Post
 from envs_node.deploy.config import Config
 from envs_node.deploy.head import RunRefusedError
-from envs_node.deploy.journals import entries_of, is_journalled, thin
+from envs_node.deploy.journals import entries_of, is_journalled, open_recorder, thin
 from envs_node.deploy.replay import replay_run
 from envs_node.deploy.run_folder import RunFolderError
-from envs_node.messages.base import ActorName, DesktopId
+from envs_node.messages.base import ActorName, DesktopId, RunId
 from envs_node.messages.desktop import Configure
-from envs_node.messages.journal import JournalError, read_journal
+from envs_node.messages.journal import JournalError, JournalWriter, read_journal
 from envs_node.messages.propose import Propose, State
-from envs_node.messages.search import Assign
+from envs_node.messages.search import Assign, Progress, ProgressWanted
 from envs_node.messages.tasks import TaskFile
 from envs_node.messages.verify import Verify
 from tests.deploy.fake_node import SETTINGS, FakeNode
@@ -137,3 +138,15 @@ async def test_a_run_that_is_under_way_elsewhere_is_not_resumed(tmp_path: Path) 
 
     assert again.tasks == progress.tasks
     assert (await replay_run(folder)).differences == ()
+
+
+def test_a_question_of_an_onlooker_is_not_journalled(tmp_path: Path) -> None:
+    search = ActorName("search/t")
+    asked = Post(RunId("r")).envelope(ProgressWanted(), sender=ActorName("client"), to=search)
+
+    with JournalWriter(tmp_path / "journal") as writer:
+        recorder = open_recorder(writer)
+        recorder.heard(asked)
+        recorder.answered(asked, Progress(tasks=(), is_over=False))
+
+    assert list(entries_of(search, tmp_path / "journal")) == []
