@@ -37,7 +37,14 @@ templates in `deploy/tasks/`. Made from the code by `python docs/make_tasks.py`;
 
 def tasks_text() -> str:
     """The page, as the code would have it."""
-    return _HEAD + "".join(_row(template) for template in TEMPLATES)
+    return _HEAD + "".join(_row(template) for template in TEMPLATES) + _gallery()
+
+
+def _gallery() -> str:
+    """A picture of each application at a task's start; `docs/make_screenshots.py` takes them."""
+    apps = dict.fromkeys(template.app for template in TEMPLATES)
+    pictures = "\n".join(f"### {app}\n\n![{app}](pictures/{app}.png)\n" for app in apps)
+    return f"\n## The applications\n\n{pictures}"
 
 
 def _row(template: Template) -> str:
