@@ -100,7 +100,6 @@ class Assign(Message, frozen=True, kw_only=True):
     """Of the whole path, prefix included."""
     samples: int = 8
     temperature: float = 1.0
-    support_min: int = 2
     is_greedy: bool = False
     fingerprint: Literal["element", "grid"] = "element"
     seed: int = 0

@@ -63,8 +63,6 @@ class Branch(msgspec.Struct, kw_only=True):
     """A piece of work, from the first time it is handed out until it is judged or given up."""
 
     assign: Assign
-    node: Path = ()
-    """The node it strikes off from."""
     source: LeafReached | None = None
     """Of a certification: the success it must reproduce."""
     losses: int = 0
@@ -211,7 +209,7 @@ class TaskSearch:
             return None
         _, path, bucket = best
         self._tree.take(path, bucket.fingerprint)
-        return self._new("explore", prefix=self._tree.prefix(path), strike_off=bucket, node=path)
+        return self._new("explore", prefix=self._tree.prefix(path), strike_off=bucket)
 
     def _why_over(self) -> str:
         exploring = sum(1 for b in self._running.values() if b.assign.kind == "explore")
@@ -228,7 +226,6 @@ class TaskSearch:
         *,
         prefix: tuple[PrefixStep, ...] = (),
         strike_off: Bucket | None = None,
-        node: Path = (),
         is_greedy: bool = False,
         temperature: float = 0.0,
         source: LeafReached | None = None,
@@ -248,12 +245,11 @@ class TaskSearch:
             steps_max=settings.steps_max,
             samples=1 if kind == "rollout" else settings.samples,
             temperature=temperature or settings.temperature,
-            support_min=settings.support_min,
             is_greedy=is_greedy,
             fingerprint=settings.fingerprint,
             seed=settings.seed * 1_000_003 + self._count,
         )
-        return Branch(assign=assign, node=node, source=source)
+        return Branch(assign=assign, source=source)
 
     def _lend(self, branch: Branch, worker: ActorName, now_ns: int) -> Assign:
         branch_id = branch.assign.branch_id

@@ -71,10 +71,6 @@ class Tree:
         """Mark a bucket as being followed by a branch."""
         self._nodes[path].taken.add(fingerprint)
 
-    def give_back(self, path: Path, fingerprint: str) -> None:
-        """Unmark a bucket whose branch was lost before it reported anything."""
-        self._nodes[path].taken.discard(fingerprint)
-
     def open_buckets(self) -> Iterator[tuple[Node, Bucket]]:
         """Every agreed bucket that no branch has followed, in the order its node was reached."""
         for node in self._nodes.values():

@@ -45,13 +45,10 @@ def test_no_more_buckets_of_a_node_earn_a_branch_than_are_allowed() -> None:
     assert _open(tree) == [((), "b")]
 
 
-def test_a_taken_bucket_is_closed_and_open_again_when_given_back(tree: Tree) -> None:
+def test_a_taken_bucket_is_closed(tree: Tree) -> None:
     tree.take((), "b")
+
     assert _open(tree) == [(("a",), "e")]
-
-    tree.give_back((), "b")
-
-    assert _open(tree) == [((), "b"), (("a",), "e")]
 
 
 def test_a_node_reached_twice_keeps_its_buckets_and_takes_in_new_ones(tree: Tree) -> None:
