@@ -12,6 +12,7 @@ from envs_node.messages.ledger import Trajectory
 from envs_node.messages.lifecycle import SearchSettings
 from envs_node.messages.search import (
     Assign,
+    BranchKind,
     Bucket,
     Idle,
     LeafReached,
@@ -222,7 +223,7 @@ class TaskSearch:
 
     def _new(
         self,
-        kind: str,
+        kind: BranchKind,
         *,
         prefix: tuple[PrefixStep, ...] = (),
         strike_off: Bucket | None = None,
@@ -236,7 +237,7 @@ class TaskSearch:
             branch_id=BranchId(f"{self.task.id}#{self._count}"),
             task_id=self.task.id,
             task_sha256=self.task.sha256,
-            kind=kind,  # type: ignore[arg-type]  # the callers are in this file
+            kind=kind,
             lease=0,
             lease_ms=settings.lease_ms,
             proposer=self._proposer,
