@@ -70,14 +70,15 @@ def fit_policy(
         losses = _train(learner, items, weights, settings, checkpoints, last, on_step)
         new, entropy_after = _weigh(learner, items)
     shift = measure_shift(old, new)
+    quarter = -(-len(losses) // 4)
     learner.save(out)
     report = FitReport(
         trajectories=found.trajectories,
         examples_before_sharing=found.before_sharing,
         examples=len(items),
         optimizer_steps=len(losses),
-        loss_first=losses[0],
-        loss_last=losses[-1],
+        loss_first=_mean(losses[:quarter]),
+        loss_last=_mean(losses[-quarter:]),
         weight_min=min(weights),
         weight_max=max(weights),
         log_ratio=shift.log_ratio,
@@ -88,7 +89,7 @@ def fit_policy(
         resumed=last is not None,
     )
     write_report(out, fit, report)
-    _log.info("fit.finished", ratio_max=shift.ratio_max, loss=losses[-1], out=str(out))
+    _log.info("fit.finished", ratio_max=shift.ratio_max, loss=report.loss_last, out=str(out))
     return report
 
 
@@ -129,7 +130,7 @@ def _weigh(learner: Learner, items: Sequence[Any]) -> tuple[list[float], float]:
         some, more = learner.weigh(learner.collate(items[start : start + _WEIGH_BATCH]))
         log_probs += some
         entropies += more
-    return log_probs, sum(entropies) / len(entropies)
+    return log_probs, _mean(entropies)
 
 
 def _train(
@@ -211,6 +212,10 @@ class _Steps(TrainerCallback):
             _log.debug("fit.stepped", step=state.global_step, loss=logs["loss"])
             if self._on_step is not None:
                 self._on_step(state.global_step, state.max_steps, float(logs["loss"]))
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return sum(numbers) / len(numbers)
 
 
 @contextmanager

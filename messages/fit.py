@@ -10,11 +10,11 @@ from envs_node.messages.base import Message
 class FitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to fit."""
 
-    learning_rate: float = 3e-4
-    batch_size: int = 8
+    learning_rate: float = 2e-4
+    batch_size: int = 4
     epochs: int = 1
     label_smoothing: float = 0.0
-    hard_beta: float = 1.0
+    hard_beta: float = 0.5
     """Weight of an example is (1 - success rate of its task) ** beta, mean 1."""
     weight_max: float = 4.0
     """Cap of a weight, after the mean was set to 1."""

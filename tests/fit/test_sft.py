@@ -69,6 +69,21 @@ def test_learning_really_happens(
     assert new.name != old.name
 
 
+def test_the_losses_told_are_means_of_a_quarter_of_the_steps(
+    ledger: tuple[Trajectory, ...], base: Path, tmp_path: Path
+) -> None:
+    losses: list[float] = []
+
+    report = fit_policy(
+        ledger, base, tmp_path / "fitted", SETTINGS, lambda step, of, loss: losses.append(loss)
+    )
+
+    quarter = -(-len(losses) // 4)
+    assert quarter > 1
+    assert report.loss_first == pytest.approx(sum(losses[:quarter]) / quarter)
+    assert report.loss_last == pytest.approx(sum(losses[-quarter:]) / quarter)
+
+
 def hits(policy: Policy, ledger: tuple[Trajectory, ...]) -> int:
     """Steps of the ledger that are the policy's greedy choice."""
     count = 0
@@ -78,14 +93,15 @@ def hits(policy: Policy, ledger: tuple[Trajectory, ...]) -> int:
     return count
 
 
-def test_a_task_that_is_always_solved_is_not_learned_beside_a_hard_one(
+def test_a_task_that_is_always_solved_weighs_little_beside_one_that_never_is(
     make_trajectory: MakeTrajectory, base: Path, tmp_path: Path
 ) -> None:
     easy, hard = make_trajectory(1, success_rate=1.0), make_trajectory(2, success_rate=0.0)
 
-    report = fit_policy((easy, hard), base, tmp_path / "fitted", SETTINGS)
+    settings = msgspec.structs.replace(SETTINGS, hard_beta=1.0)
+    report = fit_policy((easy, hard), base, tmp_path / "fitted", settings)
 
-    assert report.weight_min == 0.0
+    assert report.weight_max == pytest.approx(10 * report.weight_min)
     assert report.weight_max > 1.5
     assert report.examples == len(easy.steps) + len(hard.steps)
 
