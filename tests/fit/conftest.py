@@ -21,8 +21,14 @@ MakeTrajectory = Callable[..., Trajectory]
 def make_trajectory() -> MakeTrajectory:
     """A lesson as a certified success."""
 
-    def make(seed: int, *, success_rate: float = 0.5, is_certified: bool = True) -> Trajectory:
-        lesson = play(seed)
+    def make(
+        seed: int,
+        *,
+        success_rate: float = 0.5,
+        is_certified: bool = True,
+        kind: str | None = None,
+    ) -> Trajectory:
+        lesson = play(seed, kind)
         steps = tuple(
             Step(
                 observation=state.observation,

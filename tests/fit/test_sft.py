@@ -10,6 +10,7 @@ import pytest
 import torch
 from structlog.testing import capture_logs
 
+from envs_node.deploy.config import BASE_POLICY
 from envs_node.fit.examples import collect_examples
 from envs_node.fit.sft import NothingToFitError, fit_policy
 from envs_node.messages.fit import FitSettings
@@ -67,6 +68,26 @@ def test_learning_really_happens(
     assert report.entropy_after < report.entropy_before
     assert hits(new, ledger) > hits(old, ledger) + 5
     assert new.name != old.name
+
+
+def test_a_small_ledger_makes_solutions_likelier_that_it_does_not_hold(
+    make_trajectory: MakeTrajectory, tmp_path: Path
+) -> None:
+    known = tuple(make_trajectory(seed, kind="append") for seed in range(12))
+    new = tuple(make_trajectory(seed, kind="append") for seed in range(100, 108))
+
+    report = fit_policy(known, BASE_POLICY, tmp_path / "fitted", FitSettings())
+
+    before, after = load_policy(BASE_POLICY), load_policy(tmp_path / "fitted")
+    assert report.log_ratio > 0
+    assert log_prob(after, new) > log_prob(before, new) + 0.05
+    assert hits(after, new) >= hits(before, new)
+
+
+def log_prob(policy: Policy, ledger: tuple[Trajectory, ...]) -> float:
+    """Mean over the steps, in nats."""
+    examples = collect_examples(ledger, certified_only=True).examples
+    return sum(policy.score(e.state, [e.action])[0] for e in examples) / len(examples)
 
 
 def test_the_losses_told_are_means_of_a_quarter_of_the_steps(
