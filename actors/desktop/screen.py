@@ -1,8 +1,8 @@
-"""The screen: Xvfb's frame buffer, mapped from its file, hashed and packed."""
+"""The screen: Xvfb's frame buffer, read from its file, hashed and packed."""
 
 from __future__ import annotations
 
-import mmap
+import os
 import struct
 from io import BytesIO
 from pathlib import Path
@@ -23,32 +23,59 @@ _COLOUR_BYTES = 12
 
 
 class Screen:
-    """The picture of one X server. Reading it asks nobody: the server draws into our mapping."""
+    """The picture of one X server. Reading it asks nobody: the server draws into that file.
+
+    The file is the desktop's own, which may cut it off at any time. A mapping of it would then
+    kill this process, and every desktop of the node with it; a read only comes back short. Call
+    from one thread at a time.
+    """
 
     def __init__(self, path: Path) -> None:
-        with path.open("rb") as source:
-            words = struct.unpack(f">{_HEADER_WORDS}I", source.read(4 * _HEADER_WORDS))
-            self._map = mmap.mmap(source.fileno(), 0, prot=mmap.PROT_READ)
+        """Open the frame buffer.
+
+        Raises:
+            DesktopLostError: the file is none.
+        """
+        self._handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        head = os.read(self._handle, 4 * _HEADER_WORDS)
         # XWD: header size, width, height, bytes a line and number of colours (X11/XWDFile.h).
-        offset = words[0] + words[19] * _COLOUR_BYTES
+        words = struct.unpack(f">{_HEADER_WORDS}I", head.ljust(4 * _HEADER_WORDS, b"\0"))
+        self._offset = words[0] + words[19] * _COLOUR_BYTES
         self.width, self.height, line_bytes = words[4], words[5], words[12]
-        if words[11] != 32 or len(self._map) < offset + line_bytes * self.height:
+        size_bytes = os.fstat(self._handle).st_size
+        if words[11] != 32 or size_bytes < self._offset + line_bytes * self.height:
+            os.close(self._handle)
             raise DesktopLostError(f"{path} is no frame buffer of 32-bit pixels")
-        flat = np.frombuffer(self._map, np.uint8, line_bytes * self.height, offset)
+        self._buffer = bytearray(line_bytes * self.height)
+        flat = np.frombuffer(self._buffer, np.uint8)
         self._pixels = flat.reshape(self.height, line_bytes // 4, 4)[:, : self.width]
 
     def grab(self) -> Pixels:
-        """Copy the picture as it is now.  # (height, width, 4) BGRX"""
+        """Copy the picture as it is now.  # (height, width, 4) BGRX
+
+        Raises:
+            DesktopLostError: the frame buffer was cut off.
+        """
+        self._read()
         return self._pixels.copy()
 
     def digest(self) -> str:
-        """Hash the picture as it is now, without a copy."""
+        """Hash the picture as it is now.
+
+        Raises:
+            DesktopLostError: the frame buffer was cut off.
+        """
+        self._read()
         return frame_digest(self._pixels)
 
     def close(self) -> None:
-        """Let the mapping go."""
-        del self._pixels
-        self._map.close()
+        """Let the file go. Whoever still reads gets an error, and nobody else's file."""
+        handle, self._handle = self._handle, -1
+        os.close(handle)
+
+    def _read(self) -> None:
+        if os.preadv(self._handle, [self._buffer], self._offset) < len(self._buffer):
+            raise DesktopLostError("the desktop has cut off its frame buffer")
 
 
 def frame_digest(pixels: Pixels) -> str:

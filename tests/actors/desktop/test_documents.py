@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import zipfile
 from pathlib import Path
 
@@ -55,3 +56,35 @@ def test_a_damaged_document_counts_by_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "a.docx").write_bytes(b"PK torn!")
 
     assert files_digest(tmp_path) != first
+
+
+def _locked(path: Path, *, flags: int, packed_how: int) -> None:
+    """A slide whose entries claim to be locked, or packed in some way."""
+    data = bytearray(_document(path, {"ppt/slide1.xml": "<a/>"}).read_bytes())
+    for mark, flag_at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        place = data.index(mark)
+        data[place + flag_at] |= flags
+        data[place + flag_at + 2] = packed_how
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(("flags", "packed_how"), [(1, 0), (0, 99), (0, 8), (0, 12), (0, 14)])
+def test_a_document_that_cannot_be_unpacked_counts_by_its_bytes(
+    tmp_path: Path, flags: int, packed_how: int
+) -> None:
+    _locked(tmp_path / "a.pptx", flags=flags, packed_how=packed_how)
+    first = files_digest(tmp_path)
+    with (tmp_path / "a.pptx").open("r+b") as document:
+        document.seek(10)  # a time of day, in the part's own header
+        document.write(b"\x77")
+
+    assert files_digest(tmp_path) != first
+
+
+def test_fields_that_never_end_cost_no_more_than_others(tmp_path: Path) -> None:
+    slide = "<a:fld>" * 500_000
+    _document(tmp_path / "a.pptx", {"ppt/slide1.xml": slide})
+    start = time.monotonic()
+    files_digest(tmp_path)
+
+    assert time.monotonic() - start < 5  # quadratic: hours

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import struct
+import time
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from envs_node.actors.desktop.screen import frame_digest, pack_frame, png_of_frame, tile_digests
+from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.actors.desktop.screen import (
+    Screen,
+    frame_digest,
+    pack_frame,
+    png_of_frame,
+    tile_digests,
+)
 from envs_node.actors.desktop.signature import files_digest
 
 
@@ -46,6 +57,72 @@ def test_a_link_out_of_the_home_is_not_followed(tmp_path: Path) -> None:
     outside.write_text("y")
 
     assert files_digest(home) == before
+
+
+def test_a_file_of_holes_is_not_read_to_its_end_and_its_size_counts(tmp_path: Path) -> None:
+    digests = set()
+    start = time.monotonic()
+    for size in (5 << 40, (5 << 40) + 1):
+        with (tmp_path / "holes").open("wb") as sink:
+            sink.truncate(size)
+        (tmp_path / "z.txt").write_text("x")  # comes after it, when nothing more is read
+        digests.add(files_digest(tmp_path))
+    (tmp_path / "z.txt").write_text("xy")
+    digests.add(files_digest(tmp_path))
+
+    assert len(digests) == 3
+    assert time.monotonic() - start < 30  # to the end: half an hour each
+
+
+def test_a_pipe_and_a_device_behind_a_link_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zeros").symlink_to("/dev/zero")
+
+    assert files_digest(tmp_path) == files_digest(tmp_path)
+
+
+def _frame_buffer(path: Path) -> int:
+    """An XWD file of 4 by 3 pixels without colours; its size."""
+    words = [100, 0, 2, 24, 4, 3, 0, 0, 0, 0, 0, 32, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    data = struct.pack(">25I", *words) + bytes(range(48))
+    path.write_bytes(data)
+    return len(data)
+
+
+def test_a_frame_buffer_is_read_as_it_is_now(tmp_path: Path) -> None:
+    _frame_buffer(tmp_path / "fb")
+    screen = Screen(tmp_path / "fb")
+    before = screen.grab()
+    with (tmp_path / "fb").open("r+b") as sink:
+        sink.seek(100)
+        sink.write(b"\xff")
+
+    assert before.shape == (3, 4, 4)
+    assert before.tobytes() == bytes(range(48))
+    assert screen.grab()[0, 0, 0] == 0xFF
+    assert screen.digest() == frame_digest(screen.grab())
+    screen.close()
+
+
+def test_a_desktop_that_cuts_off_its_frame_buffer_is_lost_and_takes_nobody_along(
+    tmp_path: Path,
+) -> None:
+    size = _frame_buffer(tmp_path / "fb")
+    screen = Screen(tmp_path / "fb")
+    os.truncate(tmp_path / "fb", size - 1)
+
+    with pytest.raises(DesktopLostError, match="cut off"):
+        screen.grab()
+    with pytest.raises(DesktopLostError, match="cut off"):
+        screen.digest()
+    screen.close()
+
+
+def test_what_is_no_frame_buffer_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "fb").write_bytes(b"none")
+
+    with pytest.raises(DesktopLostError, match="no frame buffer"):
+        Screen(tmp_path / "fb")
 
 
 @given(st.integers(0, 199), st.integers(0, 299))
