@@ -104,6 +104,7 @@ def check_config(config: Config) -> None:
         ("search.steps_max", search.steps_max, 1, 200),
         ("search.lease_ms", search.lease_ms, 1000, 3_600_000),
         ("search.infra_retries_max", search.infra_retries_max, 0, 100),
+        ("search.seed", search.seed, -(2**63), 2**63 - 1),
         ("search.rollouts", search.rollouts, 0, 1000),
         ("fit.batch_size", config.fit.batch_size, 1, 4096),
         ("fit.epochs", config.fit.epochs, 1, 100),
@@ -112,6 +113,7 @@ def check_config(config: Config) -> None:
         ("fit.hard_beta", config.fit.hard_beta, 0, 10),
         ("fit.weight_max", config.fit.weight_max, 1, 1000),
         ("fit.checkpoint_steps", config.fit.checkpoint_steps, 1, 1_000_000),
+        ("fit.seed", config.fit.seed, 0, 2**32 - 1),
         ("fit.threads", config.fit.threads, 1, 256),
     )
     for name, value, least, most in bounds:

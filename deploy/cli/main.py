@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,12 +46,21 @@ def main(argv: Sequence[str] | None = None) -> None:
         verbs = _verbs(load_config(_config_path(arguments)))
         verb = tyro.cli(verbs, prog="envs-node", description=_DESCRIPTION, args=arguments)
         code = verb.run()
+        sys.stdout.flush()
     except Interrupted as error:
         complain(str(error))
         code = 1
     except EnvsError as error:
         complain(str(error))
         code = 1 if isinstance(error, _FAILURES) else 2
+    except BrokenPipeError:  # whoever read our results has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except OSError as error:  # of a file or folder that was named, else it is a bug
+        if error.filename is None:
+            raise
+        complain(f"{error.filename}: {error.strerror}; name another, or mend this one")
+        code = 2
     except BaseExceptionGroup as group:
         code = _complain_of_all(group)
     sys.exit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -64,11 +65,17 @@ def find_tasks(source: str, instances: int, seed: int, checker: CheckerSource) -
 
 
 def require_host(folder: Path) -> None:
-    """Refuse a host that cannot run desktops.
+    """Refuse a host that cannot run desktops, or keep runs in this folder, made yet or not.
 
     Raises:
         HostError: naming the first lack and the command that mends it.
     """
+    place = folder.resolve()
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        lack = "cannot be written to" if place.is_dir() else "is no folder"
+        raise HostError(f"{place} {lack}: no run can be kept in {folder}; name another folder")
     for check in check_host(folder, is_quick=True):
         if not check.ok:
             raise HostError(f"{check.name}: {check.detail}; {check.mend} (see `envs-node doctor`)")

@@ -50,17 +50,29 @@ def load_tasks(path: Path, vocabulary: Vocabulary) -> tuple[Task, ...]:
     return tuple(task for _, task in tasks.values())
 
 
-def _task_files(folder: Path) -> Iterator[Path]:
-    for entry in folder.iterdir():
+def _task_files(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
+    """Task files below a folder. A link to a folder that it lies in leads round: it is left out."""
+    place = folder.resolve()
+    if place in above:
+        return
+    try:
+        entries = list(folder.iterdir())
+    except OSError as error:
+        problem = f"cannot be read ({error.strerror}); give a task file or a folder of them"
+        raise TaskError(str(folder), "path", problem) from error
+    for entry in entries:
         if entry.is_dir():
             is_of_task = entry.name in _PARTS and folder.with_name(f"{folder.name}.json").exists()
             if not is_of_task:
-                yield from _task_files(entry)
+                yield from _task_files(entry, (*above, place))
         elif entry.suffix == ".json":
             yield entry
 
 
 def _load(file: Path, vocabulary: Vocabulary) -> Task:
+    if not file.is_file():
+        problem = "is no regular file; a task is a JSON file"
+        raise TaskError(str(file), "whole file", problem)
     try:
         data = file.read_bytes()
         files = {

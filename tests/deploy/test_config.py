@@ -45,6 +45,8 @@ def test_what_a_file_sets_is_set_and_the_rest_is_default(tmp_path: Path) -> None
         ("[search]\ntemperature = 0", "search.temperature is 0"),
         ("[search]\ntemperature = nan", "search.temperature is nan"),
         ("[search]\nlease_ms = 999", "search.lease_ms is 999; it must be between 1000"),
+        ("[search]\nseed = 9223372036854775808", "search.seed is 9223372036854775808"),
+        ("[fit]\nseed = -1", "fit.seed is -1"),
         ("[fit]\nlearning_rate = 0", "fit.learning_rate is 0"),
     ],
 )

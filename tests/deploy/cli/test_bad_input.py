@@ -125,6 +125,38 @@ def test_a_run_folder_that_exists(
     assert "r-1 exists; choose another with --run, or go on with it by --resume" in line
 
 
+def test_a_run_folder_in_a_file(
+    refuse: Refuse, task_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "notes").write_text("mine")
+
+    line = refuse("search", task_file(), "--run", "notes/r-1")
+
+    assert "notes is no folder: no run can be kept in notes; name another folder" in line
+
+
+@pytest.mark.parametrize("verb", ["--run", "--resume"])
+def test_a_run_folder_with_a_name_too_long(
+    refuse: Refuse, task_file: Callable[..., Path], verb: str
+) -> None:
+    assert "File name too long" in refuse("search", task_file(), verb, "r" * 300)
+
+
+@pytest.mark.parametrize("arguments", [("ledger", "ls"), ("replay",), ("fit",)])
+def test_a_path_too_long(refuse: Refuse, arguments: tuple[str, ...]) -> None:
+    assert "File name too long" in refuse(*arguments, "r" * 300)
+
+
+def test_results_that_nobody_reads_to_their_end(tmp_path: Path) -> None:
+    command = [ENVS_NODE, "tasks", "ls", "train", "--instances", "50", "--json"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
 def test_a_run_to_resume_that_is_none(refuse: Refuse, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
 

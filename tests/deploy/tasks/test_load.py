@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +89,20 @@ def test_a_task_too_large_for_a_message_is_refused(tmp_path: Path):
 
     with pytest.raises(TaskError, match="at most"):
         load_tasks(path, KNOWN)
+
+
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.json")
+
+    with pytest.raises(TaskError, match=r"pipe\.json: path: cannot be read"):
+        load_tasks(tmp_path / "pipe.json", KNOWN)
+    with pytest.raises(TaskError, match=r"pipe\.json: whole file: is no regular file"):
+        load_tasks(tmp_path, KNOWN)
+
+
+def test_links_that_lead_round_are_left_out(tmp_path: Path):
+    _write(tmp_path / "a.json")
+    for name in ("one", "two", "three"):  # followed, they make 3 to the power of 40 folders
+        (tmp_path / name).symlink_to(tmp_path)
+
+    assert [task.id for task in load_tasks(tmp_path, KNOWN)] == ["a"]
