@@ -148,7 +148,7 @@ def test_a_path_too_long(refuse: Refuse, arguments: tuple[str, ...]) -> None:
 
 
 def test_results_that_nobody_reads_to_their_end(tmp_path: Path) -> None:
-    command = [ENVS_NODE, "tasks", "ls", "train", "--instances", "50", "--json"]
+    command = [str(ENVS_NODE), "tasks", "ls", "train", "--instances", "50", "--json"]
     reader, writer = os.pipe()
     os.close(reader)
     ended = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, text=True)
