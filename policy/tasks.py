@@ -18,6 +18,10 @@ _SLEEP_MAX_S = 600
 """Of one set-up step; OSWorld's longest is 20."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FILE = re.compile(r"(files|gold)(/[A-Za-z0-9_ ()+,=@-][A-Za-z0-9._ ()+,=@-]*)+")
+_NAME = re.compile(r"(?!\.$)[^\x00-\x1f\x7f]+")
+_NAME_BYTES_MAX = 255
+_COMMANDS = ("launch", "execute", "command")
+_TEXTS = {"open": "path", "activate_window": "window_name", "close_window": "window_name"}
 _SOURCES = {"download": "url", "upload_file": "local_path"}
 """Set-up steps that send files, and where they name the source of each."""
 _SPLITS = ("train", "held-out")
@@ -209,6 +213,11 @@ class _Reader:
             self.expect(step.get("parameters"), dict, f"{here}.parameters")
             if step["type"] == "sleep":
                 self._check_sleep(step["parameters"].get("seconds"), f"{here}.parameters.seconds")
+            if step["type"] in _COMMANDS:
+                self._check_command(step["parameters"].get("command"), f"{here}.parameters.command")
+            if step["type"] in _TEXTS:
+                key = _TEXTS[step["type"]]
+                self.expect(step["parameters"].get(key), str, f"{here}.parameters.{key}")
             if step["type"] in _SOURCES:
                 files = step["parameters"].get("files")
                 self._check_sent(files, _SOURCES[step["type"]], f"{here}.parameters.files")
@@ -219,6 +228,14 @@ class _Reader:
             self.expect(file, dict, f"{field}[{index}]")
             for key in (source, "path"):
                 self.expect(file.get(key), str, f"{field}[{index}].{key}")
+
+    def _check_command(self, command: Any, field: str) -> None:
+        if not isinstance(command, str):
+            self.expect(command, list, field)
+            for index, part in enumerate(command):
+                self.expect(part, str, f"{field}[{index}]")
+        if not command:
+            self.refuse(field, "is empty; write a text, or a list of texts")
 
     def _check_sleep(self, seconds: Any, field: str) -> None:
         is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
@@ -286,6 +303,8 @@ class _Reader:
         for dest in _listed(config.get("dest")):
             if str(dest).startswith("/") or ".." in str(dest).split("/"):
                 self.refuse(f"{field}.dest", f"{dest!r} leaves the checker's cache folder")
+            if not all(_is_name(part) for part in str(dest).split("/")):
+                self.refuse(f"{field}.dest", f"{_shown(dest)} is no file name")
 
     def _check_file_getter(self, config: dict[str, Any], field: str) -> None:
         """Check `path` and `dest`: two texts, or with `multi` two lists of one length."""
@@ -346,6 +365,10 @@ def _texts_in(value: Any, field: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _texts_in(item, f"{field}[{index}]")
+
+
+def _is_name(part: str) -> bool:
+    return _NAME.fullmatch(part) is not None and len(part.encode()) <= _NAME_BYTES_MAX
 
 
 def _shown(value: Any) -> str:

@@ -144,6 +144,9 @@ class Checker:
         except CheckerLostError as error:
             self._stop()
             return Verdict(verdict="infra", reason=str(error))
+        except OSError as error:
+            reason = f"the task's files cannot be laid out: {error}; see `df {self._root}`"
+            return Verdict(verdict="infra", reason=reason)
 
     def _order(self, task: Task, guest_pid: int, last_action: str) -> Verdict:
         """Give the zygote one order in a folder of its own, which is removed in any case."""

@@ -278,3 +278,34 @@ def test_public_tasks_are_read_as_they_are():
 
     assert [task.id for task in tasks] == [path.stem for path in paths]
     assert [is_infeasible(task) for task in tasks].count(True) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "a//b", "a/./b", "a/", "a\0b", "a\nb", "x" * 256, "\u00fc" * 128]
+)
+@pytest.mark.parametrize("place", ["result", "expected"])
+def test_what_is_no_file_name_is_refused_as_a_destination(place: str, name: str) -> None:
+    getter = {**(VM if place == "result" else GOLD), "dest": name}
+
+    with pytest.raises(TaskError, match=rf"evaluator\.{place}\.dest: .* is no file name"):
+        read_task(msgspec.json.encode(_evaluator(**{place: getter})), FILES, KNOWN, file="t.json")
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "field"),
+    [
+        ("execute", {"command": 7}, "command"),
+        ("command", {"command": ["ls", 7]}, r"command\[1\]"),
+        ("launch", {"command": []}, "command"),
+        ("launch", {}, "command"),
+        ("open", {"path": ["a"]}, "path"),
+        ("activate_window", {"window_name": 7}, "window_name"),
+    ],
+)
+def test_a_step_with_a_value_of_another_kind_is_refused(
+    kind: str, parameters: dict[str, Any], field: str
+) -> None:
+    step = {"type": kind, "parameters": parameters}
+
+    with pytest.raises(TaskError, match=rf"config\[0\]\.parameters\.{field}: "):
+        read_task(msgspec.json.encode(_task(config=[step])), FILES, KNOWN, file="t.json")

@@ -270,6 +270,24 @@ def test_a_killed_zygote_is_started_again(source, desktop, make_task):
     assert checker.starts == 2
 
 
+def test_a_checker_that_cannot_write_is_infra_and_goes_on_when_it_can(source, desktop, make_task):
+    guest = desktop()
+    guest.write(RESULT, b"right\n")
+    checker = Checker(source)
+    try:
+        checker.start()
+        aside = checker.folder.rename(checker.folder.with_name(f"{checker.folder.name}-aside"))
+        broken = checker.verify(make_task(), guest.pid, "DONE")
+        aside.rename(checker.folder)
+        mended = checker.verify(make_task(), guest.pid, "DONE")
+    finally:
+        checker.close()
+
+    assert broken.verdict == "infra"
+    assert "files cannot be laid out" in broken.reason
+    assert mended.verdict == "success"
+
+
 def test_a_closed_checker_leaves_no_process_and_no_folder(source):
     checker = Checker(source)
     checker.start()
