@@ -143,13 +143,15 @@ def name_in_dialog(chance: random.Random) -> Lesson:
     screen = make_window(chance)
     name, accept = make_name(chance), chance.choice(_ACCEPTS)
     path = make_labels(chance, chance.choice((2, 2, 3)))
+    if chance.random() < 0.5:  # what opens the dialog often says what its button says
+        path[-1] = f"{accept} {path[-1]}"
     path[-1] += chance.choice(("...", "...", ""))
     buttons = [accept, chance.choice(_REFUSES)]
     chance.shuffle(buttons)
     dialog = Dialog(
         title=chance.choice((path[-1].removesuffix("..."), make_label(chance))),
         label=chance.choice(("Name of it:", "The name:", make_label(chance) + ":")),
-        value=chance.choice(("", "Untitled", make_name(chance))),
+        value=chance.choice(("", "Untitled", f"Fresh {make_label(chance)}", make_name(chance))),
         buttons=tuple(buttons),
     )
     moves, way = _way_to_dialog(chance, screen, path, dialog)
@@ -158,7 +160,9 @@ def name_in_dialog(chance: random.Random) -> Lesson:
                 "By way of {w}, name it {v} and hit {b}",
                 "Go through {w}, enter {v}, and end with {b}", "{w}, then {v}, then {b}",
                 "Run {w}; it shall be named {v}; finish by {b}",
-                "Get {w} done under the name {v}, pushing {b}")  # fmt: skip
+                "Get {w} done under the name {v}, pushing {b}",
+                "Take {w}, giving the name {v}, and push {b}",
+                "Open {w}, write the name {v} and tap {b}")  # fmt: skip
     ends_by_key = chance.random() < 0.2
     moves.append(Move("type", name))
     moves.append(Move("key", "enter") if ends_by_key else Move("click", accept, "push button"))

@@ -17,6 +17,7 @@ from envs_node.policy.models.pointer.words import make_label, make_value
 
 _KEEPERS = ("Saver", "Saving", "Savings", "Saves")
 """Buttons that sound like saving; where one is to be pushed, nothing else saves."""
+_THINGS = ("page", "text", "file", "note", "memo", "sheet", "record", "work")
 _STYLES = (("ctrl+b", "bold"), ("ctrl+i", "italic"), ("ctrl+u", "underlined"))
 
 
@@ -24,7 +25,12 @@ def append_text(chance: random.Random) -> Lesson:
     """Something behind all the rest."""
     screen, value = make_editor(chance), make_value(chance)
     moves = [Move("key", "ctrl+end"), Move("type", value)]
+    verb = chance.choice(("Add", "Append", "Put", "Insert", "Write", "Attach", "Place"))
     wordings: tuple[str, ...] = (
+        verb + " {v} at the end", verb + " {v} at the end of the {t}", verb + " {v} at the bottom",
+        verb + " {v} to the end of this {t}", verb + " {v} at the end of your {t}",
+        verb + " {v} at the very end of it", verb + " {v} below the last line of the {t}",
+        "Append {v} to the {t}", "Append {v} to this {t}", "Append the line {v} to your {t}",
         "Put {v} below the existing text", "Insert {v} after the last line",
         "Attach {v} at the bottom", "Let the text close with {v}", "Append {v}",
         "Continue the text at its end with {v}", "{v} must come last in the text",
@@ -36,7 +42,7 @@ def append_text(chance: random.Random) -> Lesson:
         wordings = ("On a fresh line after the last one, enter {v}",
                     "Start a new line at the bottom, with {v} in it",
                     "Open a fresh line at the very end for {v}")  # fmt: skip
-    said = say(chance, wordings, v=quote(chance, value))
+    said = say(chance, wordings, v=quote(chance, value), t=chance.choice(_THINGS))
     return screen, *_ended(chance, screen.buttons, said, moves)
 
 
@@ -48,12 +54,14 @@ def overwrite_text(chance: random.Random) -> Lesson:
         "Substitute all of the content by {v}", "Let {v} be the only text", "Rewrite it all as {v}",
         "Drop what is there and enter {v} instead", "Exchange the entire text for {v}",
         "Only {v} shall remain of the text", "Overwrite all that is here by {v}",
-        "Replace the content: {v}", "Have {v} replace every line",
+        "Replace the content: {v}", "Have {v} replace every line", "Mark all and type {v} over it",
+        "Replace all of it with {v}", "Overwrite the full content with {v}",
+        "Select the lot and type {v} over it", "Replace everything that the {t} holds by {v}",
     )  # fmt: skip
     if chance.random() < 0.2:
         moves = [Move("key", "ctrl+a"), Move("key", "delete")]
         wordings = ("Empty the text", "Clear all of the text away", "Erase the entire content")
-    said = say(chance, wordings, v=quote(chance, value))
+    said = say(chance, wordings, v=quote(chance, value), t=chance.choice(_THINGS))
     return screen, *_ended(chance, screen.buttons, said, moves)
 
 
@@ -64,6 +72,7 @@ def type_text(chance: random.Random) -> Lesson:
     wordings: tuple[str, ...] = (
         "Write {v} here", "Input {v} in the editor", "Enter {v}", "Key in {v}", "Just write {v}",
         "The text gets {v} where the cursor is", "Now type {v} into the page",
+        "Type {v} right here", "Only type {v}", "Simply type {v}", "Type {v}", "Type {v} now",
     )  # fmt: skip
     if chance.random() < 0.25:
         moves.insert(0, Move("key", "ctrl+home"))

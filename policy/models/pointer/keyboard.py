@@ -65,10 +65,16 @@ def fill_cells(chance: random.Random) -> Lesson:
     filled = chance.sample(names, chance.randint(2, 12))
     screen.cells = {name: make_value(chance) for name in filled}
     screen.focus = "A1"
-    if chance.random() < 0.25:
-        cell, chord = chance.choice(names), chance.choice(("delete", "ctrl+b", "ctrl+i", "f2"))
+    if chance.random() < 0.35:
+        cell, chord = (
+            chance.choice(names),
+            chance.choice(("delete", "delete", "ctrl+b", "ctrl+i", "f2")),
+        )
         wordings: tuple[str, ...] = ("Go to {c}, there hit {k}", "Mark {c} and push {k}",
-                                     "{k} on the field {c}", "Pick {c}; then {k}")  # fmt: skip
+                                     "{k} on the field {c}", "Pick {c}; then {k}",
+                                     "Click on {c}, hit {k}", "Treat {c} with the {k} key",
+                                     "Rid cell {c} of its value: {k}" if chord == "delete"
+                                     else "{c}, then {k}")  # fmt: skip
         said = say(chance, wordings, c=cell, k=chord)
         moves = [Move("click", cell, "table cell"), Move("key", chord)]
         return screen, *ask_to_save(chance, said, moves)
@@ -83,6 +89,12 @@ def fill_cells(chance: random.Random) -> Lesson:
     wordings = ("Write {p}", "Fill {p}", "The sheet should get {p}", "Record {p}", "Have {p}",
                 "Put {p}", "Note {p} on the sheet", "Change {p}")  # fmt: skip
     said = say(chance, wordings, p=chance.choice((" and ", ", then ")).join(parts))
+    if len(parts) == 1 and chance.random() < 0.4:
+        wordings = ("Go to {c}, type {v} and hit enter", "Pick {c}, enter {v}, push enter",
+                    "Click on {c}; type {v}, then the enter key", "In {c} type {v}, then enter",
+                    "Mark the cell {c}, write {v}, hit enter", "The cell {c} is to be {v}",
+                    "Let the cell {c} be {v}", "Make cell {c} hold {v}")  # fmt: skip
+        said = say(chance, wordings, v=shown, c=cell)
     return screen, *ask_to_save(chance, said, moves)
 
 
@@ -94,7 +106,8 @@ def run_command(chance: random.Random) -> Lesson:
     for _ in range(chance.choice((1, 1, 1, 2))):
         command = _command_line(chance)
         moves += [Move("type", command), Move("key", "enter")]
-        parts.append(f"'{command}'" if command.count(" ") > 2 else quote(chance, command))
+        is_long = command.count(" ") > 2 or any(s in command for s in ">|")
+        parts.append(f"'{command}'" if is_long else quote(chance, command))
     wordings = ("Run {p} in the shell", "Have the shell do {p}", "At the prompt, execute {p}",
                 "Execute {p}", "Let the prompt run {p} with enter", "Do {p} and press enter",
                 "Give {p} to the shell and hit enter",
@@ -108,6 +121,6 @@ def _command_line(chance: random.Random) -> str:
     if chance.random() < 0.4:
         words.append(chance.choice(("--all", "--long", "-" + chance.choice("abcdefp"))))
     words += [make_name(chance) for _ in range(chance.choice((0, 1, 1, 2)))]
-    if chance.random() < 0.25:
-        words += [chance.choice((">", "|", ">>")), make_name(chance)]
+    if chance.random() < 0.35:
+        words += [chance.choice((">", ">", "|", ">>")), make_name(chance)]
     return " ".join(words)

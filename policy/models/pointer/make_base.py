@@ -33,8 +33,8 @@ _LENGTH_POOL = 8
 class BaseSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the starting weights are made."""
 
-    trajectories: int = 3300
-    epochs: int = 3
+    trajectories: int = 4900
+    epochs: int = 2
     seed: int = 0
     threads: int = 1
     learning_rate: float = 1e-3

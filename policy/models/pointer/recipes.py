@@ -14,14 +14,14 @@ from envs_node.policy.models.pointer.phrases import BUTTON_ROLES, Lesson, make_l
 from envs_node.policy.models.pointer.screens import Move, Screen
 
 _RECIPES: dict[str, tuple[float, Callable[[random.Random], Lesson]]] = {
-    "append": (4, editing.append_text),
+    "append": (4.5, editing.append_text),
     "boxes": (0.7, controls.tick_boxes),
     "buttons": (1.2, controls.push_buttons),
     "cells": (3, keyboard.fill_cells),
     "chords": (1.5, keyboard.press_chords),
-    "command": (2, keyboard.run_command),
+    "command": (2.5, keyboard.run_command),
     "context": (0.4, icons.use_context_menu),
-    "dialog": (3, controls.name_in_dialog),
+    "dialog": (4, controls.name_in_dialog),
     "form": (1, controls.fill_form),
     "icon": (0.4, icons.open_icon),
     "keypad": (0.3, controls.push_keypad),
@@ -29,9 +29,9 @@ _RECIPES: dict[str, tuple[float, Callable[[random.Random], Lesson]]] = {
     "overwrite": (3, editing.overwrite_text),
     "paragraph": (0.6, editing.click_into_text),
     "rename": (0.7, icons.rename_icon),
-    "sequence": (5.5, keyboard.follow_sequence),
+    "sequence": (6.5, keyboard.follow_sequence),
     "style": (2, editing.style_text),
-    "type": (2.5, editing.type_text),
+    "type": (3, editing.type_text),
 }
 """How often each kind is drawn, and what makes it."""
 _NEVER_LABELS = frozenset(
