@@ -55,6 +55,7 @@ class Desktops:
         self._checker = checker
         self._node = node
         self._launcher: Launcher | None = None
+        self._has_died = False
 
     def child(self) -> ChildSpec:
         """The whole role: when the launcher dies, every desktop is started anew."""
@@ -75,9 +76,10 @@ class Desktops:
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         with Launcher() as launcher, _death_of(launcher.pid) as is_dead:
-            self._launcher = launcher
+            self._launcher, self._has_died = launcher, False
             task_status.started()
             await trio.lowlevel.wait_readable(is_dead)
+            self._has_died = True
         raise LauncherEndedError("the process that starts desktops has died")
 
     def _slot(self, number: int) -> ChildSpec:
@@ -135,6 +137,9 @@ class Desktops:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
+        if self._has_died:  # and this slot is about to be stopped: draw no branch into that
+            task_status.started()
+            await trio.sleep_forever()
         me = names["work"]
         refs = functools.partial(self._post.ref, sender=me)
         slot = Slot(

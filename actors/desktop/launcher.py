@@ -30,11 +30,11 @@ class Launcher:
     its process: no mount, process or file stays behind. Safe to use from several threads.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, answer_timeout_s: float = _ANSWER_TIMEOUT_S) -> None:
         if os.geteuid() != 0:
             raise LauncherError("desktops need root here: start envs-node as root")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.settimeout(_ANSWER_TIMEOUT_S)
+        ours.settimeout(answer_timeout_s)
         is_main = threading.current_thread() is threading.main_thread()
         package = Path(envs_node.__file__).parents[1]
         self._channel = ours
@@ -105,6 +105,8 @@ class Launcher:
                 self._channel.send(json.dumps(request).encode())
                 data = self._channel.recv(1 << 16)
             except OSError as error:
+                # A late answer would be taken for that of the next request.
+                self._process.kill()
                 raise DesktopLostError(f"the launcher does not answer: {error}") from error
         if not data:
             raise DesktopLostError("the launcher's process is gone")

@@ -249,3 +249,15 @@ def test_the_frame_is_what_the_x_server_shows(sandbox: Sandbox) -> None:
         Image.open(BytesIO(guest.get("/screenshot"))) as second,
     ):
         assert first.tobytes() == second.tobytes()
+
+
+def test_a_launcher_that_was_late_once_is_not_asked_again() -> None:
+    """Its late answer would be taken for that of the next request: another desktop's pid, say."""
+    with Launcher(answer_timeout_s=0.2) as launcher:
+        os.kill(launcher.pid, signal.SIGSTOP)
+        with pytest.raises(DesktopLostError, match="does not answer"):
+            launcher.create()
+        os.kill(launcher.pid, signal.SIGCONT)
+
+        with pytest.raises(DesktopLostError):
+            launcher.create()
