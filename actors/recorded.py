@@ -66,6 +66,9 @@ class RecordedPost:
         self._unsaid: dict[int, Message | None] = {}
         self._place = 0
         self._is_cut = False
+        self._last_said = -1
+        self._crash = trio.CancelScope()
+        self._does_crash = False
         self._beyond: list[Message] = []
         received = [entry for entry in life if entry.kind == "received"]
         self._received = {entry.index: entry for entry in received}
@@ -86,7 +89,13 @@ class RecordedPost:
                 return
             if entry.kind == "said":
                 self._unsaid[entry.index] = _message_of(entry)
+                self._last_said = entry.index
         self._is_cut = True
+
+    def crash_scope(self, *, does_crash: bool) -> trio.CancelScope:
+        """What the actor hears next under. It ends where the actor crashed over a lost answer."""
+        self._crash, self._does_crash = trio.CancelScope(), does_crash
+        return self._crash
 
     def expect_nothing(self) -> None:
         """Notice what should have been said by now."""
@@ -153,6 +162,8 @@ class RecordedPost:
     async def _no_answer(self, index: int, timeout_s: float) -> None:
         """Wait where the record has no answer: the actor gave up asking, or the record ends."""
         if index >= 0 and not self._is_cut:
+            if self._does_crash and index == self._last_said:
+                self._crash.cancel()  # the answer came, but there was no room to record it
             await trio.sleep(timeout_s)
             return
         if self._unsaid and self.difference is None:
@@ -232,7 +243,7 @@ async def _relive(
 ) -> None:
     """One life: start, hear all that was heard, stop."""
     answer: Message | None = None
-    crash: EnvsError | None = None
+    has_crashed = False
     post.expect_until("heard")
     await actor.start()
     try:
@@ -241,15 +252,19 @@ async def _relive(
                 post.expect_until("answered")
                 count.heard += 1
                 actor.envelope = entry.envelope  # type: ignore[assignment]  # narrower
+                does_crash = _is_crash(life, place)
                 try:
-                    answer = await actor.hear(entry.envelope.message)
-                except EnvsError as error:
-                    if not _is_crash(life, place):
+                    with post.crash_scope(does_crash=does_crash) as crashing:
+                        answer = await actor.hear(entry.envelope.message)
+                except EnvsError:
+                    if not does_crash:
                         raise
-                    crash = error
+                    has_crashed = True
+                else:
+                    has_crashed = crashing.cancelled_caught
             elif entry.kind == "answered":
                 post.expect_nothing()
-                if crash is None:
+                if not has_crashed:
                     post.compare_answer(_message_of(entry), answer)
             await trio.lowlevel.checkpoint_if_cancelled()
         post.expect_end()

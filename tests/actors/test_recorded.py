@@ -16,7 +16,7 @@ from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Mailbox
 from envs_node.actors.post import Post, RefSource
 from envs_node.actors.recorded import DecisionDiffers, replay_actor
 from envs_node.actors.recorder import Recorder
-from envs_node.messages.base import ActorName, Message, RunId
+from envs_node.messages.base import ActorName, EnvsError, Message, RunId
 from envs_node.messages.journal import JournalWriter, read_journal
 from envs_node.messages.ledger import BlobStored, StoreBlob
 from envs_node.messages.search import Idle, Tick, WorkWanted
@@ -260,3 +260,39 @@ async def test_another_order_of_asking_is_a_difference(
 
     assert isinstance(caught.value.recorded, StoreBlob)
     assert caught.value.recorded.sha256 == "0"
+
+
+class PatientActor(Actor[WorkWanted]):
+    """Asks, and waits long; crashes over the answer where there is no room to record it."""
+
+    def __init__(self, source: RefSource, *, has_room: bool = True) -> None:
+        self._store = source.ref(ActorName("store/0"), sender=BROKER)
+        self._has_room = has_room
+
+    async def hear(self, message: WorkWanted) -> Message:
+        blob = StoreBlob(name="n", sha256="1", kind="png", data=b"x")
+        await self._store.ask(blob, timeout_s=3600)
+        if not self._has_room:
+            raise EnvsError("no room")
+        return Idle(retry_ms=1)
+
+
+async def test_a_crash_over_an_answer_that_found_no_room_is_replayed_without_waiting_for_it(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    with JournalWriter(tmp_path) as writer:
+        post = Post(RunId("r"), recorder=Recorder(writer, wants=lambda name: name == BROKER))
+        with pytest.RaisesGroup(EnvsError, ActorCrashedError):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(run_actor, StoreActor(), ActorName("store/0"), post)
+                crashing = PatientActor(post, has_room=False)
+                await nursery.start(run_actor, crashing, BROKER, post)
+                request = WorkWanted(worker=ASKER)
+                await post.ref(BROKER, sender=ASKER).ask(request, timeout_s=60)
+    kept = [entry for entry in read_journal(tmp_path) if entry.kind != "received"]
+    start_s = trio.current_time()
+
+    count = await replay_actor(BROKER, kept, PatientActor)
+
+    assert (count.lives, count.heard, count.decisions) == (1, 1, 1)
+    assert trio.current_time() - start_s < 60
