@@ -46,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         verbs = _verbs(load_config(_config_path(arguments)))
         verb = tyro.cli(verbs, prog="envs-node", description=_DESCRIPTION, args=arguments)
         code = verb.run()
-        sys.stdout.flush()
+        if sys.stdout is not None:  # closed by who started us
+            sys.stdout.flush()
     except Interrupted as error:
         complain(str(error))
         code = 1

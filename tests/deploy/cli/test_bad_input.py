@@ -157,6 +157,13 @@ def test_results_that_nobody_reads_to_their_end(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (1, "")
 
 
+def test_results_for_nobody(tmp_path: Path) -> None:
+    command = ["sh", "-c", '"$0" tasks ls train >&-', str(ENVS_NODE)]
+    ended = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_a_run_to_resume_that_is_none(refuse: Refuse, tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
 
