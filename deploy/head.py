@@ -120,14 +120,20 @@ class HeadRuns:
             await self.stop(self._folder.run)
 
     def _open_folder(self, request: StartRun) -> RunFolder:
+        if Path(request.run).name != request.run or request.run in ("", ".."):
+            raise RunRefusedError(f"{request.run!r} is no name of a run: it must be one file name")
         path = self._root / request.run
         if request.is_resumed:
             return RunFolder.open(path)
+        try:
+            tasks = tuple(msgspec.msgpack.decode(data, type=Task) for data in request.tasks)
+        except msgspec.DecodeError as error:
+            raise RunRefusedError(f"a task of {request.run} cannot be read: {error}") from error
         config = msgspec.structs.replace(self._config, search=request.settings)
         return RunFolder.create(
             path,
             config=config,
-            tasks=tuple(msgspec.msgpack.decode(data, type=Task) for data in request.tasks),
+            tasks=tasks,
             policy=self._policy,
             checker=self._checker,
             kind="eval" if request.settings.rollouts else "search",

@@ -61,6 +61,8 @@ async def replay_run(folder: RunFolder, only: str = "") -> ReplayReport:
     tasks = {task.id: task for task in folder.load_tasks()} if is_run else {}
     settings = folder.manifest().config.search if is_run else SearchSettings()
     histories = _by_actor(folder.journal)
+    if not histories:
+        raise ReplayError(f"{folder.journal} holds no entry: there is nothing to replay")
     if only and only not in histories:
         known = ", ".join(sorted(histories)) or "none"
         raise ReplayError(f"no actor {only} in {folder.journal}; there are: {known}")

@@ -8,6 +8,7 @@ from typing import Annotated, Self
 
 import tyro
 
+from envs_node.actors.ledger.store import LedgerStore
 from envs_node.deploy.cli.console import run_until_interrupted
 from envs_node.deploy.cli.verb import Verb, load_configured, require_checker, require_host
 from envs_node.deploy.conduct import Watch, conduct_here, run_request
@@ -56,6 +57,8 @@ def run_here(
         raise RunFolderError(
             f"{folder.path} exists; choose another with --run, or go on with it by --resume"
         )
+    if is_resumed and folder.ledger.exists():
+        LedgerStore(folder.ledger, is_read_only=True).close()
     checker = require_checker()
     policy = load_configured(config.policy)
     require_host(folder.path.parent)

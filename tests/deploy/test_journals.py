@@ -12,11 +12,12 @@ from envs_node.actors.post import Post
 from envs_node.deploy.config import Config
 from envs_node.deploy.head import RunRefusedError
 from envs_node.deploy.journals import entries_of, is_journalled, open_recorder, thin
-from envs_node.deploy.replay import replay_run
-from envs_node.deploy.run_folder import RunFolderError
+from envs_node.deploy.replay import ReplayError, replay_run
+from envs_node.deploy.run_folder import RunFolder, RunFolderError
 from envs_node.messages.base import ActorName, DesktopId, RunId
 from envs_node.messages.desktop import Configure
 from envs_node.messages.journal import JournalError, JournalWriter, read_journal
+from envs_node.messages.lifecycle import StartRun
 from envs_node.messages.propose import Propose, State
 from envs_node.messages.search import Assign, Progress, ProgressWanted
 from envs_node.messages.tasks import TaskFile
@@ -150,3 +151,30 @@ def test_a_question_of_an_onlooker_is_not_journalled(tmp_path: Path) -> None:
         recorder.answered(asked, Progress(tasks=(), is_over=False))
 
     assert list(entries_of(search, tmp_path / "journal")) == []
+
+
+@pytest.mark.parametrize("run", ["../away", "/away", "a/b", "..", ".", ""])
+async def test_a_run_stays_in_the_folder_of_its_head(tmp_path: Path, run: str) -> None:
+    node = FakeNode(tmp_path / "runs")
+
+    async with node.open():
+        with pytest.raises(RunRefusedError, match="no name of a run"):
+            await node.start(run)
+
+    assert not (tmp_path / "away").exists()
+
+
+async def test_tasks_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    node = FakeNode(tmp_path / "runs")
+
+    async with node.open():
+        with pytest.raises(RunRefusedError, match="cannot be read"):
+            await node.runs.start(StartRun(tasks=(b"\xc1",), settings=SETTINGS, run="r-1"))
+
+
+async def test_an_empty_journal_is_nothing_to_replay(tmp_path: Path) -> None:
+    with JournalWriter(tmp_path / "journal"):
+        pass
+
+    with pytest.raises(ReplayError, match="nothing to replay"):
+        await replay_run(RunFolder(tmp_path))
