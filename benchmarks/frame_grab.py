@@ -1,4 +1,4 @@
-"""Frame grab: ours, from the mapped frame buffer, against python-xlib's `get_image`.
+"""Frame grab: ours, from the server's frame buffer file, against python-xlib's `get_image`.
 
 Both copy the same desktop's picture, one after the other, in the same run.
 
@@ -40,7 +40,7 @@ def main() -> None:
     ratio = statistics.median(theirs) / statistics.median(ours)
     sys.stdout.write(
         f"{options.width}x{options.height}, {options.rounds} rounds each, same pixels\n"
-        f"{describe('ours (mapped frame buffer)', ours)}\n"
+        f"{describe('ours (frame buffer file)', ours)}\n"
         f"{describe('python-xlib get_image', theirs)}\n"
         f"ratio theirs/ours: {ratio:.1f}\n"
     )

@@ -49,15 +49,16 @@ class Screen:
         self._buffer = bytearray(line_bytes * self.height)
         flat = np.frombuffer(self._buffer, np.uint8)
         self._pixels = flat.reshape(self.height, line_bytes // 4, 4)[:, : self.width]
+        self._pixels.flags.writeable = False
 
     def grab(self) -> Pixels:
-        """Copy the picture as it is now.  # (height, width, 4) BGRX
+        """The picture as it is now, until this screen is next read.  # (height, width, 4) BGRX
 
         Raises:
             DesktopLostError: the frame buffer was cut off.
         """
         self._read()
-        return self._pixels.copy()
+        return self._pixels
 
     def digest(self) -> str:
         """Hash the picture as it is now.

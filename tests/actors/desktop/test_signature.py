@@ -92,7 +92,7 @@ def _frame_buffer(path: Path) -> int:
 def test_a_frame_buffer_is_read_as_it_is_now(tmp_path: Path) -> None:
     _frame_buffer(tmp_path / "fb")
     screen = Screen(tmp_path / "fb")
-    before = screen.grab()
+    before = screen.grab().copy()
     with (tmp_path / "fb").open("r+b") as sink:
         sink.seek(100)
         sink.write(b"\xff")
