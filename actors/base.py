@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from envs_node.messages.base import Envelope, Message
 
@@ -16,7 +16,15 @@ class Actor(Generic[HeardT]):
     `time_ns` is the only clock a deciding actor reads, its `sender` says who asks.
     """
 
+    hears: ClassVar[Any] = Message
+    """What it hears, for `isinstance`: the types it names as `Actor[...]`. The rest is refused."""
     envelope: Envelope[Message]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for base in getattr(cls, "__orig_bases__", ()):
+            if get_origin(base) is Actor:
+                (cls.hears,) = get_args(base)
 
     async def start(self) -> None:
         """Acquire what the actor owns. An error here is a crash; the supervisor decides."""

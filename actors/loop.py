@@ -6,6 +6,7 @@ from collections import OrderedDict
 from types import TracebackType
 from typing import NoReturn, TypeVar, cast
 
+import structlog
 import trio
 
 from envs_node.actors.base import Actor
@@ -117,11 +118,15 @@ async def _hear_all(actor: Actor[_HeardT], post: Post, mailbox: Mailbox, door: _
     answers = Answers()
     recorder = post.recorder
     is_journalled = recorder is not None and recorder.wants(mailbox.name)
+    refused: set[type[Message]] = set()
     while True:
         delivery = door.current = await mailbox.get()
         request = delivery.envelope
+        answer: Message | None
         if answers.knows(request):
             answer = answers.get(request)
+        elif not isinstance(request.message, actor.hears):
+            answer = _refuse(request, refused)
         else:
             if is_journalled and recorder is not None:
                 recorder.heard(request)
@@ -132,3 +137,15 @@ async def _hear_all(actor: Actor[_HeardT], post: Post, mailbox: Mailbox, door: _
                 recorder.answered(request, answer)
         door.current = None
         delivery.answer(answer)
+
+
+def _refuse(request: Envelope[Message], refused: set[type[Message]]) -> ActorFailed:
+    """Answer what this actor does not hear, whoever sent it; logged once a kind."""
+    kind = type(request.message)
+    reason = f"it does not hear {kind.__name__}"
+    if kind not in refused:
+        refused.add(kind)
+        structlog.get_logger().warning(
+            "message.refused", reason=f"{request.to}: {reason}", sender=request.sender
+        )
+    return ActorFailed(to=request.to, reason=reason)

@@ -149,3 +149,25 @@ async def test_a_stop_that_hangs_is_cut_short(autojump_clock: trio.testing.MockC
         await run_actor(HangingActor(), ECHO, make_post(), stop_s=3)
 
     assert trio.current_time() - started_s == pytest.approx(4)
+
+
+async def test_what_an_actor_does_not_hear_is_refused_and_it_lives(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    class StrictActor(EchoActor):
+        """Hears what its base hears."""
+
+    post = make_post()
+    actor = StrictActor()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_actor, actor, ECHO, post)
+        ref = post.ref(ECHO, sender=ME)
+
+        for stray in (Idle(retry_ms=1), Idle(retry_ms=2)):
+            with pytest.raises(ActorCrashedError, match="does not hear Idle"):
+                await ref.ask(stray, timeout_s=1)
+        ref.tell(Idle(retry_ms=3))
+
+        assert await ref.ask(WorkWanted(worker=ME), timeout_s=1) == Idle(retry_ms=1)
+        assert actor.heard == [WorkWanted(worker=ME)]
+        nursery.cancel_scope.cancel()
