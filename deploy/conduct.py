@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +27,9 @@ _START_S = 180.0
 _POLL_S = 0.5
 _STOP_S = 30.0
 _CLIENT = ActorName("client")
-_MISSES_MAX = 20
+_POLL_TIMEOUT_S = 30.0
+_SILENCE_S = 60.0
+"""After so long without an answer the run is given up here; it may go on without us."""
 
 Watch = Callable[[Progress], None]
 
@@ -36,7 +39,17 @@ class RunNotStartedError(EnvsError):
 
 
 class HeadLostError(EnvsError):
-    """The head no longer answers."""
+    """No head answers."""
+
+
+class RunLostError(EnvsError):
+    """The head died or was restarted in the middle of a run; what was found is in its folder."""
+
+    def __init__(self, run: str, reason: str) -> None:
+        super().__init__(
+            f"the head has lost the run {run}: {reason}; go on with it where the head keeps its "
+            f"runs by `envs-node search --resume {run}`"
+        )
 
 
 def run_request(
@@ -79,9 +92,12 @@ async def _conduct(post: Post, request: StartRun, watch: Watch) -> Progress:
     if not isinstance(answer, RunStarted):
         raise RunNotStartedError(f"the run was not started: {getattr(answer, 'reason', answer)}")
     try:
-        return await _watch(post, watch)
+        return await _watch(post, request.run, watch)
     finally:
-        with trio.move_on_after(_STOP_S, shield=True):
+        with (
+            trio.CancelScope(shield=True),
+            contextlib.suppress(AskTimeoutError, ActorCrashedError),
+        ):
             await head.ask(StopRun(run=request.run), timeout_s=_STOP_S)
 
 
@@ -94,19 +110,20 @@ async def _ask_head(post: Post, request: StartRun) -> object:
         raise HeadLostError(f"no head answers: {error}; is `envs-node start` running?") from error
 
 
-async def _watch(post: Post, watch: Watch) -> Progress:
+async def _watch(post: Post, run: str, watch: Watch) -> Progress:
     scheduler = post.ref(ActorName("scheduler"), sender=_CLIENT)
-    misses = 0
+    heard_s = trio.current_time()
     while True:
         try:
-            progress = await scheduler.ask(ProgressWanted(), timeout_s=30)
+            progress = await scheduler.ask(ProgressWanted(), timeout_s=_POLL_TIMEOUT_S)
         except (AskTimeoutError, ActorCrashedError) as error:
-            misses += 1
-            if misses > _MISSES_MAX:
-                raise HeadLostError(f"the head no longer answers: {error}") from error
+            if trio.current_time() - heard_s > _SILENCE_S:
+                raise RunLostError(run, str(error)) from error
         else:
-            misses = 0
+            heard_s = trio.current_time()
             if isinstance(progress, Progress):
+                if progress.run != run:
+                    raise RunLostError(run, f"the run {progress.run} is on there now")
                 watch(progress)
                 if progress.is_over:
                     return progress

@@ -146,7 +146,7 @@ class HeadRuns:
             task_id: self._post.ref(_search(task_id), sender=ActorName("scheduler"))
             for task_id in tasks
         }
-        scheduler = functools.partial(SchedulerActor, searches, tasks)
+        scheduler = functools.partial(SchedulerActor, searches, tasks, run=folder.run)
         ledger = functools.partial(LedgerActor, functools.partial(LedgerStore, folder.ledger))
         return [
             self._actor(ActorName("ledger"), ledger),

@@ -242,6 +242,8 @@ class Progress(Message, frozen=True, kw_only=True):
     desktops: int = 0
     """Workers heard from within the last lease."""
     reason: str = ""
+    run: str = ""
+    """Of a whole run: which. A head that was restarted may have another on."""
 
 
 class Tick(Message, frozen=True, kw_only=True):

@@ -33,7 +33,8 @@ SchedulerHeard = WorkWanted | FetchTask | ProgressWanted
 class SchedulerActor(Actor[SchedulerHeard]):
     """Asks searches for work in the order of how little they were given so far."""
 
-    def __init__(self, searches: dict[TaskId, Ref], tasks: dict[TaskId, Task]) -> None:
+    def __init__(self, searches: dict[TaskId, Ref], tasks: dict[TaskId, Task], *, run: str) -> None:
+        self._run = run
         self._searches = searches
         self._tasks = tasks
         self._given = dict.fromkeys(tasks, 0)
@@ -85,4 +86,4 @@ class SchedulerActor(Actor[SchedulerHeard]):
                 tasks.extend(answer.tasks)
                 is_over = is_over and answer.is_over
         alive = sum(1 for heard_ns in self._workers.values() if now_ns - heard_ns < _WORKER_NS)
-        return Progress(tasks=tuple(tasks), is_over=is_over, desktops=alive)
+        return Progress(tasks=tuple(tasks), is_over=is_over, desktops=alive, run=self._run)

@@ -26,12 +26,13 @@ from envs_node.deploy.cli import (
 )
 from envs_node.deploy.cli.console import Interrupted, complain
 from envs_node.deploy.cli.demo import Demo
+from envs_node.deploy.conduct import RunLostError
 from envs_node.deploy.config import Config, load_config
 from envs_node.messages.base import EnvsError
 from envs_node.messages.journal import JournalFullError
 from envs_node.supervisor.tree import SupervisorError
 
-_FAILURES = (SupervisorError, JournalFullError)
+_FAILURES = (SupervisorError, JournalFullError, RunLostError)
 """Errors of a run that was rightly asked for: exit 1. All others are misuse: exit 2."""
 _DESCRIPTION = (
     "Finds and keeps verified, distinct successes of computer-use agents on real Linux desktops, "

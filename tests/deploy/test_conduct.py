@@ -13,7 +13,13 @@ from envs_node import __version__
 from envs_node.actors.head.actor import HeadActor
 from envs_node.actors.loop import run_actor
 from envs_node.actors.nng import serve
-from envs_node.deploy.conduct import HeadLostError, RunNotStartedError, conduct_at, run_request
+from envs_node.deploy.conduct import (
+    HeadLostError,
+    RunLostError,
+    RunNotStartedError,
+    conduct_at,
+    run_request,
+)
 from envs_node.deploy.node import HEAD
 from envs_node.messages.base import EnvsError
 from envs_node.messages.search import Progress
@@ -67,6 +73,30 @@ async def test_a_conductor_that_is_cancelled_stops_its_run(tmp_path: Path) -> No
         await conduct_at(url, run_request("r-2", CONFIG, TASKS), lambda progress: None)
 
     assert (tmp_path / "r-1" / "progress.json").is_file()
+
+
+async def test_the_run_that_a_restarted_head_has_on_is_not_taken_for_ours(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    node = FakeNode(tmp_path)
+    async with node.open(), trio.open_nursery() as nursery:
+        actor = HeadActor(node.runs, node="h", version=__version__)
+        await nursery.start(run_actor, actor, HEAD, node.post)
+        url = await nursery.start(serve, node.post.deliver, "tcp://127.0.0.1:0")
+
+        async def conduct_another(progress: Progress) -> None:
+            await node.runs.stop("r-1")
+            await node.runs.start(run_request("r-2", CONFIG, TASKS))
+
+        def watch(progress: Progress) -> None:
+            if not seen:
+                nursery.start_soon(conduct_another, progress)
+            seen.append(progress)
+
+        with trio.fail_after(30), _raises(RunLostError, "lost the run r-1: .*--resume r-1"):
+            await conduct_at(url, run_request("r-1", CONFIG, TASKS), watch)
+        nursery.cancel_scope.cancel()
+
+    assert {progress.run for progress in seen} == {"r-1"}
 
 
 @pytest.mark.slow

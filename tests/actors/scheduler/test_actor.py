@@ -76,7 +76,7 @@ async def _scheduler(
                 stub = StubSearch(task, count, is_busy=is_busy)
                 await nursery.start(run_actor, stub, name, post)
                 searches[task.id] = post.ref(name, sender=SCHEDULER)
-            actor = SchedulerActor(searches, dict(TASKS))
+            actor = SchedulerActor(searches, dict(TASKS), run="r")
             await nursery.start(run_actor, actor, SCHEDULER, post)
             yield post.ref(SCHEDULER, sender=ActorName("work/0"))
             nursery.cancel_scope.cancel()
