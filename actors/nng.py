@@ -187,6 +187,7 @@ class NngLinks:
         self._nursery = nursery
         self._allow_plain = allow_plain
         self._clients: dict[str, NngClient] = {}
+        self._scopes: dict[str, trio.CancelScope] = {}
 
     def to(self, url: str) -> NngClient:
         """The client of the node at this address; it need not be there yet.
@@ -198,14 +199,27 @@ class NngLinks:
         if client is None:
             check_address(url, allow_plain=self._allow_plain)
             client = self._clients[url] = NngClient(url)
-            self._nursery.start_soon(client.send_told)
+            scope = self._scopes[url] = trio.CancelScope()
+            self._nursery.start_soon(_send_told, client, scope)
         return client
+
+    def drop(self, url: str) -> None:
+        """Close the way to a node that has gone: whoever waits there gets `ActorCrashedError`."""
+        client = self._clients.pop(url, None)
+        if client is not None:
+            self._scopes.pop(url).cancel()
+            client.close()
 
     def close(self) -> None:
         """Close every client."""
         for client in self._clients.values():
             client.close()
         self._clients.clear()
+
+
+async def _send_told(client: NngClient, scope: trio.CancelScope) -> None:
+    with scope:
+        await client.send_told()
 
 
 @contextlib.asynccontextmanager

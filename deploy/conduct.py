@@ -14,7 +14,8 @@ from envs_node.actors.nng import open_links
 from envs_node.actors.post import Post
 from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.config import Config
-from envs_node.deploy.node import HEAD, open_head, route_to_head
+from envs_node.deploy.membership import HEAD
+from envs_node.deploy.node import open_head, route_to_head
 from envs_node.messages.base import ActorName, EnvsError, RunId
 from envs_node.messages.lifecycle import Resolve, RunStarted, StartRun, StopRun
 from envs_node.messages.search import Progress, ProgressWanted

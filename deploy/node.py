@@ -7,13 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import structlog
 import trio
 
 from envs_node import __version__
 from envs_node.actors.head.actor import HeadActor
 from envs_node.actors.loop import run_actor
-from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError
 from envs_node.actors.nng import NngLinks, open_links, serve
 from envs_node.actors.post import Post
 from envs_node.actors.proposer.actor import ProposerActor
@@ -21,23 +19,15 @@ from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.config import Config
 from envs_node.deploy.head import PROPOSER, HeadRuns
 from envs_node.deploy.journals import open_recorder
+from envs_node.deploy.membership import HEAD, keep_joined, keep_proposer
 from envs_node.deploy.slots import Desktops, tell_crash
-from envs_node.messages.base import ActorName, EnvsError, RunId
+from envs_node.messages.base import RunId
 from envs_node.messages.journal import JournalWriter
-from envs_node.messages.lifecycle import Join, Joined, JoinFailed, Resolve, Resolved, Role
 from envs_node.policy.backend import Policy
 from envs_node.supervisor.child import ChildSpec
 from envs_node.supervisor.tree import Supervisor
 
-HEAD = ActorName("head")
 _HEAD_NAMES = ("head", "scheduler", "ledger", "search/")
-_JOIN_S = 2.0
-
-_log = structlog.get_logger(__name__)
-
-
-class JoinRefusedError(EnvsError):
-    """The head does not let this node in."""
 
 
 def node_name(config: Config, role: str) -> str:
@@ -97,8 +87,8 @@ async def run_desktops(config: Config, *, folder: Path, checker: CheckerSource) 
         desktops = Desktops(post, config.desktop, checker, node=name)
         async with open_links() as links, trio.open_nursery() as nursery:
             route_to_head(post, links, config.link.head)
-            await nursery.start(_keep_joined, post, name, "desktop", "")
-            nursery.start_soon(_keep_proposer, post, links, name)
+            await nursery.start(keep_joined, post, name, "desktop", "")
+            nursery.start_soon(keep_proposer, post, links, name)
             tree = Supervisor("node", [desktops.child()], publish=tell_crash)
             await tree.run()
 
@@ -110,7 +100,7 @@ async def run_policy(config: Config, *, policy: Policy, tell: Callable[[str], No
     async with open_links() as links, trio.open_nursery() as nursery:
         route_to_head(post, links, config.link.head)
         url = await nursery.start(serve, post.deliver, config.link.listen)
-        await nursery.start(_keep_joined, post, name, "policy", url)
+        await nursery.start(keep_joined, post, name, "policy", url)
         tell(url)
         tree = Supervisor("node", [_proposer(post, policy)], publish=tell_crash)
         await tree.run()
@@ -145,50 +135,3 @@ def _proposer(post: Post, policy: Policy) -> ChildSpec:
         await run_actor(ProposerActor(lambda: policy), PROPOSER, post, task_status=task_status)
 
     return ChildSpec(name="proposer", start=start)
-
-
-async def _keep_joined(
-    post: Post,
-    name: str,
-    role: Role,
-    url: str,
-    *,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Join the head, and again every two seconds: that is how it knows the node lives.
-
-    Raises:
-        JoinRefusedError: the head refused.
-    """
-    head = post.ref(HEAD, sender=ActorName(f"node/{name}"))
-    is_joined = False
-    while True:
-        join = Join(node=name, role=role, url=url, actors=post.names(), version=__version__)
-        try:
-            answer = await head.ask(join, timeout_s=_JOIN_S * 2)
-        except (AskTimeoutError, ActorCrashedError) as error:
-            _log.warning("head.missed", error=str(error))
-        else:
-            if isinstance(answer, JoinFailed):
-                raise JoinRefusedError(answer.reason)
-            if isinstance(answer, Joined) and not is_joined:
-                is_joined = True
-                _log.info("node.admitted", head=answer.head)
-                task_status.started()
-        await trio.sleep(_JOIN_S)
-
-
-async def _keep_proposer(post: Post, links: NngLinks, name: str) -> None:
-    """Know where a proposer lives; nodes spread over those there are by their names."""
-    head = post.ref(HEAD, sender=ActorName(f"node/{name}"))
-    while True:
-        try:
-            answer = await head.ask(Resolve(prefix=PROPOSER), timeout_s=_JOIN_S * 2)
-        except (AskTimeoutError, ActorCrashedError) as error:
-            _log.warning("head.missed", error=str(error))
-        else:
-            if isinstance(answer, Resolved) and answer.places:
-                places = sorted(answer.places, key=lambda place: place.url)
-                chosen = places[sum(name.encode()) % len(places)]
-                post.add_route(PROPOSER, links.to(chosen.url))
-        await trio.sleep(_JOIN_S)

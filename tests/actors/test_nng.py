@@ -145,6 +145,35 @@ async def test_a_way_that_is_closed_here_fails_the_asks_on_it() -> None:
     assert reasons == ["the way to it was closed here"]
 
 
+async def test_a_node_that_moved_is_waited_for_no_longer() -> None:
+    failures: list[str] = []
+    async with here() as (url, _, links):
+        deaf = Post(RunId("r"))
+        mailbox = Mailbox(ECHO, length=4)
+        deaf.register(mailbox)
+        async with trio.open_nursery() as nursery:
+            deaf_url = await nursery.start(serve, deaf.deliver, TCP)
+            ref = echo_ref(links, deaf_url)
+
+            async def ask() -> None:
+                with pytest.raises(ActorCrashedError, match="closed here") as caught:
+                    await ref.ask(WorkWanted(worker=ME), timeout_s=10)
+                failures.append(str(caught.value))
+
+            with trio.fail_after(5):
+                async with trio.open_nursery() as asking:
+                    asking.start_soon(ask)
+                    while not mailbox.statistics()["waiting"]:
+                        await trio.lowlevel.checkpoint()
+                    links.drop(deaf_url)
+                    links.drop(deaf_url)
+            other = await echo_ref(links, url).ask(WorkWanted(worker=ME), timeout_s=10)
+            nursery.cancel_scope.cancel()
+
+    assert len(failures) == 1
+    assert other == Idle(retry_ms=1), "other ways stay open"
+
+
 def test_a_process_that_ends_amid_traffic_ends_without_a_word(tmp_path: Path) -> None:
     program = Path(__file__).with_name("traffic_process.py")
     command = [sys.executable, "-X", "dev", "-W", "error", str(program), f"ipc://{tmp_path}/t"]

@@ -20,7 +20,7 @@ from envs_node.deploy.conduct import (
     conduct_at,
     run_request,
 )
-from envs_node.deploy.node import HEAD
+from envs_node.deploy.membership import HEAD
 from envs_node.messages.base import EnvsError
 from envs_node.messages.search import Progress
 from tests.deploy.fake_node import CONFIG, TASKS, FakeNode
