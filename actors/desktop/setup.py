@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any, Protocol
 
@@ -19,6 +20,8 @@ SETUP_TYPES = frozenset(
 WINDOW_TIMEOUT_S = 40.0
 SLEEP_S_MAX = 60.0
 _POLL_S = 0.01
+_PYAUTOGUI = re.compile(r"pyautogui\.(?!(?:size|FAILSAFE|PAUSE)\b)(\w+)")
+"""What OSWorld's steps call to make input; the module of that name in a desktop makes none."""
 _STILLS_MAX = 12
 _WANTED = {
     "upload_file": "files", "launch": "command", "open": "path", "execute": "command",
@@ -55,6 +58,16 @@ def check_setup(task: Task) -> None:
                 _check_file(number, file, names)
         if kind == "sleep" and not 0 <= float(parameters["seconds"]) <= SLEEP_S_MAX:
             raise SetupFailedError(number, kind, f"sleeps more than {SLEEP_S_MAX:g} s")
+        _check_input(number, kind, parameters)
+    for number, (kind, parameters) in enumerate(_steps(task, of_check=True)):
+        _check_input(number, f"{kind} of postconfig", parameters)
+
+
+def _check_input(number: int, kind: str, parameters: dict[str, Any]) -> None:
+    called = _PYAUTOGUI.search(json.dumps(parameters))
+    if called:
+        said = f"calls {called[0]}, and commands cannot make input on this desktop"
+        raise SetupFailedError(number, kind, said)
 
 
 def _check_file(number: int, file: dict[str, Any], names: set[str]) -> None:
@@ -67,10 +80,14 @@ def _check_file(number: int, file: dict[str, Any], names: set[str]) -> None:
         raise SetupFailedError(number, "upload_file", f"{name} needs an absolute `path`")
 
 
-def _steps(task: Task) -> list[tuple[str, dict[str, Any]]]:
+def _steps(task: Task, *, of_check: bool = False) -> list[tuple[str, dict[str, Any]]]:
+    """The steps of a task's `config`, or those that its check takes first."""
     try:
-        steps = json.loads(task.json).get("config", [])
-        return [(str(step["type"]), dict(step.get("parameters", {}))) for step in steps]
+        whole = json.loads(task.json)
+        steps = (
+            (whole.get("evaluator") or {}).get("postconfig") if of_check else whole.get("config")
+        )
+        return [(str(step["type"]), dict(step.get("parameters", {}))) for step in steps or []]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SetupFailedError(0, "config", f"{task.id} is not readable: {error}") from error
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 import torch
 
+from envs_node.actors.desktop.errors import SetupFailedError
+from envs_node.actors.desktop.setup import check_setup
 from envs_node.actors.verifier.vocabulary import CheckerSource, read_checker
 from envs_node.deploy.checker import checker_folder
 from envs_node.deploy.config import PolicySettings
@@ -61,6 +63,10 @@ def find_tasks(source: str, instances: int, seed: int, checker: CheckerSource) -
         reason = unsupported_reason(task, checker.vocabulary)
         if reason:
             raise TasksError(f"{task.id} cannot be judged here: {reason}; leave it out")
+        try:
+            check_setup(task)
+        except SetupFailedError as error:
+            raise TasksError(f"{task.id} cannot be set up here: {error}; leave it out") from error
     return tasks
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import msgspec
 import pytest
 
 from envs_node.actors.desktop.errors import SetupFailedError
@@ -53,5 +56,35 @@ def test_a_task_that_is_no_json_is_refused() -> None:
     assert "is not readable" in refusal(broken)
 
 
+@pytest.mark.parametrize(
+    ("code", "called"),
+    [
+        ("import pyautogui; pyautogui.click(1, 2)", "pyautogui.click"),
+        ("import pyautogui; print(pyautogui.size()); pyautogui.hotkey('ctrl', 's')", "hotkey"),
+    ],
+)
+def test_a_command_that_makes_input_is_refused(code: str, called: str) -> None:
+    said = refusal(make_task(("execute", {"command": ["python", "-c", code]})))
+
+    assert f"{called}, and commands cannot make input" in said
+
+
+def test_a_command_that_asks_for_the_size_of_the_screen_is_taken() -> None:
+    code = "import pyautogui; pyautogui.FAILSAFE = False; print(pyautogui.size())"
+
+    check_setup(make_task(("execute", {"command": ["python", "-c", code]})))
+
+
 def test_a_long_sleep_is_refused() -> None:
     assert "sleeps more than 60 s" in refusal(make_task(("sleep", {"seconds": 3600})))
+
+
+def test_a_check_that_makes_input_first_is_refused() -> None:
+    task = make_task()
+    save = {"command": ["python", "-c", "import pyautogui; pyautogui.hotkey('ctrl', 's')"]}
+    whole = {**json.loads(task.json), "evaluator": {"postconfig": [{"type": "execute"}]}}
+    whole["evaluator"]["postconfig"][0]["parameters"] = save
+
+    said = refusal(msgspec.structs.replace(task, json=json.dumps(whole).encode()))
+
+    assert said.startswith("set-up step 0 (execute of postconfig): calls pyautogui.hotkey")

@@ -94,6 +94,12 @@ def test_a_folder_without_tasks(refuse: Refuse, tmp_path: Path) -> None:
     assert "empty: path: holds no task" in refuse("search", "empty")
 
 
+def test_a_task_whose_set_up_no_desktop_has(refuse: Refuse, task_file: Callable[..., Path]) -> None:
+    line = refuse("search", task_file(b'"launch"', b'"chrome_open_tabs"'))
+
+    assert f"{TASK.id} cannot be set up here: set-up step 1 (chrome_open_tabs)" in line
+
+
 @pytest.mark.parametrize("verb", ["search", "eval"])
 def test_a_policy_that_is_not_there(
     refuse: Refuse, task_file: Callable[..., Path], verb: str
