@@ -132,6 +132,20 @@ class RunFolder:
             raise RunFolderError(f"{self._packed_tasks} is damaged: {error}") from error
 
 
+def require_writable(folder: Path, loss: str) -> None:
+    """Refuse a folder, made yet or not, in which nothing can be kept.
+
+    Raises:
+        RunFolderError: naming what stands in the way, and what is lost by it.
+    """
+    place = folder.resolve()
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        lack = "cannot be written to" if place.is_dir() else "is no folder"
+        raise RunFolderError(f"{place} {lack}: {loss} in {folder}; name another folder")
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write JSON for people and machines, whole or not at all."""
     data = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2)

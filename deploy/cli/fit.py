@@ -16,9 +16,8 @@ from envs_node.deploy.cli.report import as_text
 from envs_node.deploy.cli.verb import Verb
 from envs_node.deploy.config import Config, PolicySettings, check_config
 from envs_node.deploy.logs import keep_logs
-from envs_node.deploy.run_folder import RunFolder
+from envs_node.deploy.run_folder import RunFolder, require_writable
 from envs_node.deploy.summary import Summary
-from envs_node.deploy.trainer import fit_here
 from envs_node.messages.base import EnvsError
 from envs_node.messages.fit import Fit as FitMessage
 from envs_node.messages.fit import FitFailed, FitReport, FitSettings
@@ -72,6 +71,9 @@ def fit_run(ledger: Path, base: Path, out: Path, settings: FitSettings) -> FitRe
     Raises:
         EnvsError: no ledger, no policy, or nothing to fit on.
     """
+    from envs_node.deploy.trainer import fit_here  # loads torch: seconds
+
+    require_writable(out, "no policy can be kept")
     LedgerStore(ledger, is_read_only=True).close()
     load_policy(base)
     fit_id = hashlib.sha256(f"{ledger}\0{base}\0{out}".encode()).hexdigest()[:16]

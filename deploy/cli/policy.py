@@ -11,8 +11,9 @@ import tyro
 from envs_node.deploy.cli.console import show, tell
 from envs_node.deploy.cli.verb import Verb
 from envs_node.deploy.config import BASE_POLICY
+from envs_node.deploy.run_folder import require_writable
 from envs_node.policy.models.load import load_policy, read_card
-from envs_node.policy.models.pointer.make_base import BaseSettings, make_base
+from envs_node.policy.models.pointer.base_settings import BaseSettings
 
 
 class MakeBase(Verb, frozen=True, kw_only=True):
@@ -26,6 +27,9 @@ class MakeBase(Verb, frozen=True, kw_only=True):
 
     def run(self) -> int:
         """Train, save, and print how well it does on screens it has not seen."""
+        from envs_node.policy.models.pointer.make_base import make_base  # loads torch: seconds
+
+        require_writable(self.out, "no policy can be kept")
         report = make_base(self.out, self.base, _tell)
         fields = msgspec.structs.asdict(report)
         text = "\n".join(f"{name.replace('_', ' '):<20} {value}" for name, value in fields.items())

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
 import msgspec
-import torch
 
 from envs_node.actors.desktop.errors import SetupFailedError
 from envs_node.actors.desktop.setup import check_setup
@@ -15,6 +13,7 @@ from envs_node.actors.verifier.vocabulary import CheckerSource, read_checker
 from envs_node.deploy.checker import checker_folder
 from envs_node.deploy.config import PolicySettings
 from envs_node.deploy.doctor import check_host
+from envs_node.deploy.run_folder import require_writable
 from envs_node.deploy.tasks.bundle import bundled_tasks
 from envs_node.deploy.tasks.load import load_tasks
 from envs_node.messages.base import EnvsError
@@ -74,14 +73,9 @@ def require_host(folder: Path) -> None:
     """Refuse a host that cannot run desktops, or keep runs in this folder, made yet or not.
 
     Raises:
-        HostError: naming the first lack and the command that mends it.
+        EnvsError: naming the first lack and the command that mends it.
     """
-    place = folder.resolve()
-    while not place.exists():
-        place = place.parent
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        lack = "cannot be written to" if place.is_dir() else "is no folder"
-        raise HostError(f"{place} {lack}: no run can be kept in {folder}; name another folder")
+    require_writable(folder, "no run can be kept")
     for check in check_host(folder, is_quick=True):
         if not check.ok:
             raise HostError(f"{check.name}: {check.detail}; {check.mend} (see `envs-node doctor`)")
@@ -102,6 +96,8 @@ def load_configured(settings: PolicySettings) -> Policy:
     Raises:
         PolicyError: the folder holds none.
     """
+    import torch  # takes seconds, which most verbs need not spend
+
     policy = load_policy(settings.path())
     torch.set_num_threads(settings.threads)
     return policy

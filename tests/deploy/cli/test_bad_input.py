@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from envs_node.actors.ledger.store import LedgerStore
 from envs_node.deploy.cli import main
 from envs_node.deploy.config import BASE_POLICY
 from envs_node.deploy.tasks.bundle import bundled_tasks, write_tasks
@@ -161,6 +162,15 @@ def test_results_that_nobody_reads_to_their_end(tmp_path: Path) -> None:
     os.close(writer)
 
     assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_a_policy_that_cannot_be_kept_is_not_made(refuse: Refuse, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    LedgerStore(tmp_path / "ledger.sqlite").close()
+    said = "notes is no folder: no policy can be kept in notes/p; name another folder"
+
+    assert said in refuse("fit", "ledger.sqlite", "--out", "notes/p")
+    assert said in refuse("policy", "make-base", "notes/p")
 
 
 def test_results_for_nobody(tmp_path: Path) -> None:
