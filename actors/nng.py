@@ -42,7 +42,7 @@ class PlainSocketError(EnvsError):
     def __init__(self, url: str) -> None:
         super().__init__(
             f"{url} is reachable from other machines and would not be encrypted: use "
-            "tcp://127.0.0.1:PORT or ipc://PATH, tunnel to it, or allow plain sockets"
+            "tcp://127.0.0.1:PORT or ipc://PATH, or tunnel to it"
         )
         self.url = url
 

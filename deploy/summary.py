@@ -29,6 +29,8 @@ class SearchSummary(msgspec.Struct, frozen=True, kw_only=True):
     verified: int
     certified: int
     distinct: int
+    repeated: int
+    """Verified successes on a path that had been found before."""
     uncertified: int
     replays: int
     replay_mismatches: int
@@ -87,6 +89,7 @@ def summarise_search(progress: Progress, desktops: int) -> SearchSummary:
         verified=_sum(tasks, "verified"),
         certified=_sum(tasks, "certified"),
         distinct=_sum(tasks, "distinct"),
+        repeated=_sum(tasks, "repeated"),
         uncertified=_sum(tasks, "uncertified"),
         replays=replays,
         replay_mismatches=mismatches,

@@ -13,7 +13,8 @@ from envs_node.deploy.tasks.template import Template
 _HEAD = """# The bundled tasks
 
 Small tasks on seven real applications, each a complete OSWorld task file, made from seeded
-templates in `deploy/tasks/`. Made from the code by `python docs/make_tasks.py`; a test compares.
+templates in `deploy/tasks/`. Made from the code by `.venv/bin/python docs/make_tasks.py`; a test
+compares.
 
 - `bundled_tasks(split, instances, seed)` makes them: the same arguments give the same bytes.
   Numbers go by hundreds, one a seed: 0-49 are train, 50-99 held-out. So every train template has

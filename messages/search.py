@@ -216,6 +216,8 @@ class TaskProgress(msgspec.Struct, frozen=True, kw_only=True):
     verified: int = 0
     certified: int = 0
     distinct: int = 0
+    repeated: int = 0
+    """Verified successes on a path that had been found before."""
     uncertified: int = 0
     """Successes that could not be reproduced on a fresh desktop."""
     nodes: int = 0

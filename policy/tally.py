@@ -77,6 +77,7 @@ class Tally:
             verified=self.verified,
             certified=self.certified,
             distinct=self.distinct,
+            repeated=self.repeated,
             uncertified=self.uncertified,
             nodes=nodes,
             replayed_actions=self.replayed_actions,

@@ -17,7 +17,7 @@ from envs_node.messages.search import Assign, Drive, Idle, LeafReached, Renew, W
 
 _ASK_S = 20.0
 _DRIVE_S = 900.0
-_BACKOFF_S = (0.2, 0.5, 1.0, 2.0)
+_BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 _REPORT_TRIES = 30
 
 _log = structlog.get_logger(__name__)
@@ -43,7 +43,8 @@ async def work(slot: Slot) -> None:
         try:
             answer = await slot.scheduler.ask(WorkWanted(worker=slot.worker), timeout_s=_ASK_S)
         except (AskTimeoutError, ActorCrashedError) as error:
-            _log.warning("work.refused", worker=slot.worker, error=str(error))
+            if failures == 0:  # a head without a run is told of once
+                _log.warning("work.refused", worker=slot.worker, error=str(error))
             await trio.sleep(_backoff_s(failures))
             failures += 1
             continue

@@ -77,10 +77,10 @@ def run_until_interrupted(main: Callable[[], Awaitable[ResultT]], hint: str) -> 
 
 
 @contextmanager
-def watching(title: str, leaves_max: int) -> Iterator[Watch]:
+def watching(title: str) -> Iterator[Watch]:
     """Show how far a run is while the block runs: a bar on a terminal, else a line now and then."""
     if not _STORY.is_terminal:
-        yield _Lines(title, leaves_max)
+        yield _Lines(title)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -92,7 +92,7 @@ def watching(title: str, leaves_max: int) -> Iterator[Watch]:
         bar = bars.add_task(title, total=None, story="starting")
 
         def watch(progress: search.Progress) -> None:
-            done, story = _story(progress, leaves_max)
+            done, story = _story(progress)
             bars.update(bar, total=len(progress.tasks), completed=done, story=story)
 
         yield watch
@@ -101,15 +101,14 @@ def watching(title: str, leaves_max: int) -> Iterator[Watch]:
 class _Lines:
     """Progress for a log file."""
 
-    def __init__(self, title: str, leaves_max: int) -> None:
+    def __init__(self, title: str) -> None:
         self._title = title
-        self._leaves_max = leaves_max
         self._told_s = 0.0
         self._done = -1
 
     def __call__(self, progress: search.Progress) -> None:
         """Tell, if something was done or half a minute has gone by."""
-        done, story = _story(progress, self._leaves_max)
+        done, story = _story(progress)
         now_s = time.monotonic()
         gap_s = 10.0 if done != self._done else 30.0
         if now_s - self._told_s >= gap_s or progress.is_over:
@@ -117,14 +116,16 @@ class _Lines:
             self._told_s, self._done = now_s, done
 
 
-def _story(progress: search.Progress, leaves_max: int) -> tuple[int, str]:
+def _story(progress: search.Progress) -> tuple[int, str]:
     """Tasks that are done, and the rest in words."""
     tasks = progress.tasks
     done = sum(1 for task in tasks if task.state not in ("waiting", "running"))
-    leaves = sum(task.leaves for task in tasks)
-    found = sum(task.distinct for task in tasks)
-    story = (
-        f"{leaves} leaves of at most {leaves_max * len(tasks)}, {found} distinct successes, "
-        f"{progress.desktops} desktops"
-    )
-    return done, story
+    counts = {
+        "branches": sum(task.branches for task in tasks),
+        "judged": sum(task.leaves for task in tasks),
+        "distinct successes": sum(task.distinct for task in tasks),
+    }
+    if any(task.rollouts for task in tasks):
+        del counts["distinct successes"]
+    story = ", ".join(f"{count} {what}" for what, count in counts.items())
+    return done, f"{story}; {progress.desktops} desktops at work"

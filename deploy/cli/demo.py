@@ -51,7 +51,7 @@ class Demo(RunVerb, frozen=True, kw_only=True):
         folder = RunFolder(run_path(self.run_folder, "demo"))
         wall_s: dict[str, float] = {}
         tell(f"demo: the run is kept in {folder.path}")
-        with _timed(wall_s, "search"), watching("search", self.search.leaves_task_max) as watch:
+        with _timed(wall_s, "search"), watching("search") as watch:
             progress = run_here(
                 folder,
                 config,

@@ -67,7 +67,7 @@ def evaluate(
     Raises:
         EnvsError: see `run_here`.
     """
-    with watching(title, config.search.rollouts + 1) as watch:
+    with watching(title) as watch:
         hint = f"an eval starts anew: remove {folder.path} and run it again"
         progress = run_here(folder, config, request_tasks=tasks, watch=watch, hint=hint)
     return summarise_eval(progress, str(config.policy.path()), config.search.rollouts, k)

@@ -36,8 +36,9 @@ def _search(search: SearchSummary) -> list[str]:
         f"{search.lost} lost), {search.leaves} leaves judged",
         f"desktop actions    {search.new_actions} new, {search.replayed_actions} replayed",
         f"verdicts           {verdicts or 'none'}",
-        f"successes          {search.verified} verified, {search.certified} certified, "
-        f"{search.distinct} distinct ({search.uncertified} not reproduced)",
+        f"successes          {search.verified} verified ({search.repeated} on a path found "
+        f"before), {search.certified} certified, {search.distinct} distinct, "
+        f"{search.uncertified} not reproduced",
         f"replay mismatches  {search.replay_mismatches} of {search.replays} compared replays "
         f"({search.replay_mismatch_rate:.1%})",
     ]

@@ -75,7 +75,7 @@ class Search(RunVerb, frozen=True, kw_only=True):
             write_json(folder.summary, summary)
         show(summary, as_text(summary), as_json=self.json)
         if self.head:
-            tell(f"the head keeps the run: see `envs-node ledger ls` in its folder {folder.run}")
+            tell(f"the head has the run: there, `envs-node ledger ls <its --folder>/{folder.run}`")
         else:
             tell(f"the run is in {folder.path}: see `envs-node ledger ls {folder.path}`")
         refused = [task for task in progress.tasks if task.state == "refused"]
@@ -89,7 +89,7 @@ class Search(RunVerb, frozen=True, kw_only=True):
         resumed = self.resume is not None
         request = run_request(folder.run, config, tasks, is_resumed=resumed)
         hint = f"go on with `envs-node search --resume {folder.path}`"
-        with watching("search", config.search.leaves_task_max) as watch:
+        with watching("search") as watch:
             if self.head:
                 return run_until_interrupted(
                     functools.partial(conduct_at, self.head, request, watch), hint

@@ -312,7 +312,7 @@ async def test_an_address_in_use_is_named() -> None:
 
 @pytest.mark.parametrize("url", ["tcp://0.0.0.0:0", "tcp://10.0.0.1:5", "tcp://head.lan:5"])
 def test_plain_sockets_beyond_this_machine_are_refused(url: str) -> None:
-    with pytest.raises(PlainSocketError, match="tunnel to it, or allow plain sockets"):
+    with pytest.raises(PlainSocketError, match="or tunnel to it"):
         check_address(url)
     check_address(url, allow_plain=True)
 

@@ -11,8 +11,9 @@ from envs_node.messages.base import BranchId, TaskId
 from envs_node.messages.ledger import Trajectory
 from envs_node.messages.search import Step
 from envs_node.messages.verify import Verdict
+from envs_node.policy.models.pointer.base_settings import BaseSettings
 from envs_node.policy.models.pointer.lessons import play
-from envs_node.policy.models.pointer.make_base import BaseSettings, make_base
+from envs_node.policy.models.pointer.make_base import make_base
 
 MakeTrajectory = Callable[..., Trajectory]
 

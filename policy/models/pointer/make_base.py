@@ -10,6 +10,7 @@ import msgspec
 import torch
 
 from envs_node.messages.actions import Click
+from envs_node.policy.models.pointer.base_settings import BaseSettings
 from envs_node.policy.models.pointer.features import Features, choice_of, featurize
 from envs_node.policy.models.pointer.lessons import Step, play
 from envs_node.policy.models.pointer.model import (
@@ -28,24 +29,6 @@ _HELD_OUT = 10_000_000
 """First seed of the lessons that are never trained on."""
 _LENGTH_POOL = 8
 """Batches that are sorted by length together: less padding, still mixed."""
-
-
-class BaseSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the starting weights are made."""
-
-    trajectories: int = 4900
-    epochs: int = 2
-    seed: int = 0
-    threads: int = 1
-    learning_rate: float = 1e-3
-    batch_size: int = 32
-    label_smoothing: float = 0.1
-    """Keeps the policy under-confident on purpose, so that search has branches."""
-    validation_trajectories: int = 100
-    width: int = 128
-    layers: int = 3
-    heads: int = 4
-    buckets: int = 2048
 
 
 _DEFAULTS = BaseSettings()

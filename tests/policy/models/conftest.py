@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from envs_node.policy.models.pointer.make_base import BaseSettings, make_base
+from envs_node.policy.models.pointer.base_settings import BaseSettings
+from envs_node.policy.models.pointer.make_base import make_base
 
 TINY = BaseSettings(
     trajectories=24, epochs=2, validation_trajectories=4, width=32, layers=1, heads=2, buckets=256

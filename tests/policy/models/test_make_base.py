@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import torch
 
+from envs_node.policy.models.pointer.base_settings import BaseSettings
 from envs_node.policy.models.pointer.lessons import play
-from envs_node.policy.models.pointer.make_base import BaseSettings, make_base
+from envs_node.policy.models.pointer.make_base import make_base
 from envs_node.policy.models.pointer.policy import load_model, load_pointer
 from envs_node.policy.models.quiet import quiet_transformers
 
