@@ -8,11 +8,13 @@ from typing import Annotated
 import msgspec
 import tyro
 
+from envs_node.actors.ledger.errors import BlobMismatchError
 from envs_node.actors.ledger.store import LedgerStore
 from envs_node.deploy.cli.console import show
 from envs_node.deploy.cli.verb import Verb
 from envs_node.deploy.run_folder import RunFolder, RunFolderError
 from envs_node.messages.ledger import Trajectory
+from envs_node.messages.search import Step
 
 
 class _NoTrajectoryError(RunFolderError):
@@ -39,6 +41,9 @@ class _ShownStep(msgspec.Struct, frozen=True, kw_only=True):
     log_prob: float
     changed: bool
     screenshot: str
+    """Its file; empty when the desktop could not give one."""
+    screenshot_lack: str = ""
+    """`missing` or `altered`, when the file is not what was kept."""
 
 
 class _Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +102,7 @@ class Show(Verb, frozen=True, kw_only=True):
             f"{'certified' if shown.is_certified else 'not reproduced'}",
             f"found by     {shown.policy} in {shown.branch_id}",
             *(
-                f"  {number}. {step.fingerprint:<44} {step.screenshot}"
+                f"  {number}. {step.fingerprint:<44} {_where(step)}"
                 for number, step in enumerate(shown.steps, 1)
             ),
         ]
@@ -119,17 +124,33 @@ class Show(Verb, frozen=True, kw_only=True):
             is_certified=trajectory.is_certified,
             score=trajectory.verdict.score,
             checker=trajectory.verdict.checker,
-            steps=tuple(
-                _ShownStep(
-                    fingerprint=step.fingerprint,
-                    text=step.text,
-                    log_prob=step.log_prob,
-                    changed=step.changed,
-                    screenshot=str(store.blob_path(step.observation.signature.frame) or ""),
-                )
-                for step in trajectory.steps
-            ),
+            steps=tuple(_shown_step(step, store) for step in trajectory.steps),
         )
+
+
+def _shown_step(step: Step, store: LedgerStore) -> _ShownStep:
+    frame = step.observation.signature.frame
+    lack = ""
+    try:
+        store.read_blob(frame)
+    except FileNotFoundError:
+        lack = "missing"
+    except BlobMismatchError:
+        lack = "altered"
+    return _ShownStep(
+        fingerprint=step.fingerprint,
+        text=step.text,
+        log_prob=step.log_prob,
+        changed=step.changed,
+        screenshot=str(store.blob_path(frame) or ""),
+        screenshot_lack=lack,
+    )
+
+
+def _where(step: _ShownStep) -> str:
+    return (
+        f"{step.screenshot} ({step.screenshot_lack})" if step.screenshot_lack else step.screenshot
+    )
 
 
 class Stats(Verb, frozen=True, kw_only=True):

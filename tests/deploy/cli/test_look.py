@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,24 @@ def test_successes_are_listed_shown_and_counted(run: Path, look: Look) -> None:
     assert shown["policy"] == "fake table"
     assert [step["fingerprint"] for step in shown["steps"]][:2] == rows[0]["path"]
     assert all(Path(step["screenshot"]).is_file() for step in shown["steps"])
+
+
+def test_screenshots_that_are_not_what_was_kept_are_named(
+    run: Path, look: Look, tmp_path: Path
+) -> None:
+    other = shutil.copytree(run, tmp_path / "other")
+    id_ = _read(look("ledger", "ls", other, "--json"))[0]["id"]
+    first, second = _read(look("ledger", "show", other, id_, "--json"))["steps"][:2]
+    Path(first["screenshot"]).unlink()
+    Path(second["screenshot"]).write_bytes(b"another picture")
+
+    steps = _read(look("ledger", "show", other, id_, "--json"))["steps"]
+    _, text = look("ledger", "show", other, id_)
+
+    assert [step["screenshot_lack"] for step in steps][:2] == ["missing", "altered"]
+    assert {step["screenshot_lack"] for step in steps[2:]} <= {""}
+    assert f"{first['screenshot']} (missing)" in text
+    assert f"{second['screenshot']} (altered)" in text
 
 
 def test_lines_for_people_name_the_path(run: Path, look: Look) -> None:
