@@ -29,9 +29,11 @@ class Install(Verb, frozen=True, kw_only=True):
 class Where(Verb, frozen=True, kw_only=True):
     """Print the folder of the checker's environment."""
 
+    json: bool = False
+
     def run(self) -> int:
         """Print it."""
-        show(str(checker_folder()), str(checker_folder()), as_json=False)
+        show(str(checker_folder()), str(checker_folder()), as_json=self.json)
         return 0
 
 

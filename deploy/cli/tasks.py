@@ -58,11 +58,15 @@ class Make(Verb, frozen=True, kw_only=True):
     """`train` or `held-out`."""
     instances: int = 2
     task_seed: int = 0
+    json: bool = False
+    """Print the files of the tasks as JSON."""
 
     def run(self) -> int:
         """Write."""
         tasks = find_tasks(self.split, self.instances, self.task_seed, require_checker())
         write_tasks(self.folder, tasks)
+        if self.json:
+            show([self.folder / f"{task.id}.json" for task in tasks], "", as_json=True)
         tell(f"{len(tasks)} tasks in {self.folder}")
         return 0
 

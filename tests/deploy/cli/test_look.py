@@ -125,3 +125,11 @@ def test_bundled_tasks_are_listed_and_written(tmp_path: Path, look: Look) -> Non
     assert written == {row["id"] for row in rows}
     again = _read(look("tasks", "ls", tmp_path / "tasks", "--json"))
     assert {row["instruction"] for row in again} == {row["instruction"] for row in rows}
+
+
+def test_every_verb_prints_json_when_asked(look: Look, tmp_path: Path) -> None:
+    files = _read(look("tasks", "make", tmp_path / "t", "held-out", "--instances", 1, "--json"))
+    where = _read(look("checker", "where", "--json"))
+
+    assert sorted(files) == sorted(str(path) for path in (tmp_path / "t").glob("*.json"))
+    assert Path(where).is_dir()
