@@ -43,6 +43,7 @@ _DESCRIPTION = (
 def main(argv: Sequence[str] | None = None) -> None:
     """Run `envs-node`; exits with 0 when done, 1 when it failed, 2 when it was misused."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    _fill_standard_streams()
     try:
         verbs = _verbs(load_config(_config_path(arguments)))
         verb = tyro.cli(verbs, prog="envs-node", description=_DESCRIPTION, args=arguments)
@@ -66,6 +67,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BaseExceptionGroup as group:
         code = _complain_of_all(group)
     sys.exit(code)
+
+
+def _fill_standard_streams() -> None:
+    """Open /dev/null where they are closed: the next file opened would be written to by others."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
 
 
 def _verbs(config: Config) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -178,6 +179,23 @@ def test_results_for_nobody(tmp_path: Path) -> None:
     ended = subprocess.run(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
 
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_no_file_takes_the_place_of_a_closed_standard_stream(tmp_path: Path) -> None:
+    code = (
+        "import os, sys\n"
+        "from envs_node.deploy.cli.main import main\n"
+        "try:\n"
+        "    main(['policy', 'show', '--json'])\n"
+        "except SystemExit as end:\n"
+        "    opened = os.open('file', os.O_CREAT | os.O_WRONLY)\n"
+        "    places = [os.readlink(f'/proc/self/fd/{fd}') for fd in range(3)]\n"
+        "    os.write(opened, repr((end.code, opened > 2, *places)).encode())\n"
+    )
+    command = ["sh", "-c", '"$0" -c "$1" <&- >&- 2>&-', sys.executable, code]
+    subprocess.run(command, cwd=tmp_path, timeout=120, check=True)
+
+    assert (tmp_path / "file").read_text() == repr((0, True, *["/dev/null"] * 3))
 
 
 def test_a_run_to_resume_that_is_none(refuse: Refuse, tmp_path: Path) -> None:
