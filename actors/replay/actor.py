@@ -90,8 +90,10 @@ class ReplayActor(Actor[Drive]):
             return await self._leaf("replayed", task, record)
         for step in assign.prefix:
             difference = await self._replay_step(step, record)
-            if difference:
+            if difference and (assign.kind != "certify" or record.is_refused):
                 return record.diverged(difference)
+            if difference:  # a success is certified by its verdict; where it strayed is told
+                record.strayed(difference)
         if assign.kind == "certify" or record.is_ended:
             return await self._leaf("replayed", task, record)
         reason = await self._explore(task, assign, record)
@@ -128,6 +130,7 @@ class ReplayActor(Actor[Drive]):
             record.end(bucket, is_replayed=True)
             return ""
         if not await self._act(bucket, record, is_replayed=True):
+            record.is_refused = True
             return "the desktop refuses the action"
         if step.reached is None:
             return ""

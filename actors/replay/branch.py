@@ -55,6 +55,8 @@ class BranchRecord:
         self.guest_pid = 0
         self.is_ended = False
         self.has_failed = False
+        self.is_refused = False
+        """A replayed action made no sense on this screen."""
 
     @property
     def observation(self) -> Observation:
@@ -174,11 +176,16 @@ class BranchRecord:
         keeps = verdict is not None and verdict.verdict == "success"
         return self._report(reason, verdict, keeps_elements=keeps)
 
+    def strayed(self, difference: str) -> None:
+        """A replay came to stand in another state; the first time is told."""
+        if self._replay.diverged_at < 0:
+            self._replay = msgspec.structs.replace(
+                self._replay, diverged_at=self.depth - 1, difference=difference
+            )
+
     def diverged(self, difference: str) -> LeafReached:
-        """The report of a replay that came to stand in another state."""
-        self._replay = msgspec.structs.replace(
-            self._replay, diverged_at=self.depth - 1, difference=difference
-        )
+        """The report of a replay that came to stand in another state, and ended there."""
+        self.strayed(difference)
         return self._report("diverged", None, detail=difference)
 
     def lost(self, detail: str) -> LeafReached:

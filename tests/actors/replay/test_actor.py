@@ -170,6 +170,20 @@ async def test_a_certification_replays_the_finish_and_asks_no_policy() -> None:
     assert world.search.heard == []
 
 
+async def test_a_certification_that_strays_goes_on_and_is_judged_by_its_end() -> None:
+    world = World()
+    way = prefix(world.screen, HI, SAVE, Finish())
+    wrong = msgspec.structs.replace(way[0], reached=signature_of("another"))
+
+    leaf = await world.drive(assign("certify", prefix=(wrong, *way[1:])))
+
+    assert leaf.verdict is not None
+    assert (leaf.reason, leaf.verdict.verdict) == ("replayed", "success")
+    assert leaf.replay.diverged_at == 0
+    assert "instead of 'another'" in leaf.replay.difference
+    assert world.desktop.performed == [HI, SAVE]
+
+
 async def test_a_rollout_reports_no_nodes() -> None:
     world = World()
 
