@@ -48,7 +48,7 @@ HEADER = re.compile(
     r"On crash {2}\S.*\n( {10}.*\n)*"
 )
 HOSTS = re.compile(
-    r"https?://[\w.-]*(pyp|pythonhost|download|index|registry|mirror|wheel|package|archive|proxy)[\w.-]*"
+    r"https?://[\w.-]*(pyp|pythonhost|download|index|registry|mirror|wheel|package|archive|proxy)"
     r"|https?://deb\.|index-url\s+https?://",
     re.IGNORECASE,
 )
