@@ -79,11 +79,6 @@ class Keyboard:
                     self._fixed.setdefault(keysym, (code, level))
         self._shift = self._fixed[int(XK.XK_Shift_L)][0]
 
-    @property
-    def slot_count(self) -> int:
-        """How many characters outside the layout can be mapped at once."""
-        return len(self._slots)
-
     def type(self, text: str, wait_drained: Callable[[], object]) -> None:
         """Type a text.
 

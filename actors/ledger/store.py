@@ -122,16 +122,12 @@ class LedgerStore:
 
     def read_blob(self, name: str) -> bytes | None:
         """The bytes kept under a name; None for a name that was never kept."""
-        query = sa.select(BLOBS.c.sha256, BLOBS.c.kind).where(BLOBS.c.name == name)
-        with self._lock, translated(self.path), self._engine.begin() as connection:
-            row = connection.execute(query).one_or_none()
+        row = self._blob_row(name)
         return None if row is None else self.blobs.read(row.sha256, row.kind)
 
     def blob_path(self, name: str) -> Path | None:
         """The file of the bytes kept under a name; None when there are none."""
-        query = sa.select(BLOBS.c.sha256, BLOBS.c.kind).where(BLOBS.c.name == name)
-        with self._lock, translated(self.path), self._engine.begin() as connection:
-            row = connection.execute(query).one_or_none()
+        row = self._blob_row(name)
         return None if row is None else self.blobs.path(row.sha256, row.kind)
 
     def keep_outcome(self, outcome: TaskOutcome) -> None:
@@ -195,6 +191,12 @@ class LedgerStore:
             ).one()
             blobs = connection.scalar(sa.select(count()).select_from(BLOBS))
         return LedgerStats(**row, steps=steps[0], distinct_steps=steps[1], blobs=blobs or 0)
+
+    def _blob_row(self, name: str) -> sa.Row[*tuple[Any, ...]] | None:
+        """Digest and kind of what is kept under a name."""
+        query = sa.select(BLOBS.c.sha256, BLOBS.c.kind).where(BLOBS.c.name == name)
+        with self._lock, translated(self.path), self._engine.begin() as connection:
+            return connection.execute(query).one_or_none()
 
     def _known(
         self, connection: sa.Connection, trajectory: Trajectory

@@ -33,11 +33,6 @@ def show(result: Any, text: str, *, as_json: bool) -> None:
         print(text)
 
 
-def show_rich(renderable: Any) -> None:
-    """Print a table or the like on standard output."""
-    Console(highlight=False).print(renderable)
-
-
 def complain(line: str) -> None:
     """Print an error on standard error, in one line."""
     print(f"envs-node: {' '.join(line.split())}", file=sys.stderr)

@@ -87,10 +87,10 @@ class Search(RunVerb, frozen=True, kw_only=True):
 
     def _conduct(self, folder: RunFolder, config: Config, tasks: tuple[Task, ...]) -> Progress:
         resumed = self.resume is not None
-        request = run_request(folder.run, config, tasks, is_resumed=resumed)
         hint = f"go on with `envs-node search --resume {folder.path}`"
         with watching("search") as watch:
             if self.head:
+                request = run_request(folder.run, config, tasks)
                 return run_until_interrupted(
                     functools.partial(conduct_at, self.head, request, watch), hint
                 )
