@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import NoReturn
-from urllib.parse import urlsplit
 
 import msgspec
 import pynng
 import structlog
 import trio
 
+from envs_node.actors.address import check_address, dial, listening
 from envs_node.actors.mailbox import ActorCrashedError, MailboxFullError
 from envs_node.actors.memory import Slot
 from envs_node.actors.transport import Deliver
 from envs_node.messages import codec
-from envs_node.messages.base import WIRE_BYTES_MAX, Envelope, EnvsError, Message
+from envs_node.messages.base import Envelope, Message
 from envs_node.messages.lifecycle import ActorFailed
 
 _CALLS_MAX = 128
@@ -27,52 +27,10 @@ _TELL_S = 10.0
 """How long a told message is tried; after that the receiver's node is taken for dead."""
 _ANSWER_S = 900.0
 """How long a server's context is kept for an answer that does not come."""
-_RESEND_MS = 24 * 3600 * 1000
-"""nng would send a slow request again; ours are repeated by id, by those who ask."""
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _NO_ANSWER = b""
 _TOLD = b"\x00"
 """Stands before a message that is told: it is acknowledged once it lies in the mailbox. No encoded
 envelope begins with it."""
-
-
-class PlainSocketError(EnvsError):
-    """An address that others could reach, without encryption."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(
-            f"{url} is reachable from other machines and would not be encrypted: use "
-            "tcp://127.0.0.1:PORT or ipc://PATH, or tunnel to it"
-        )
-        self.url = url
-
-
-class AddressError(EnvsError):
-    """An address that cannot be listened on or dialled."""
-
-    def __init__(self, url: str, reason: str) -> None:
-        super().__init__(f"cannot use the address {url}: {reason}")
-        self.url = url
-
-
-def check_address(url: str, *, allow_plain: bool = False) -> None:
-    """Refuse addresses that are not ours to open.
-
-    Raises:
-        AddressError: neither `tcp://HOST:PORT` nor `ipc://PATH`.
-        PlainSocketError: plain TCP beyond this machine, and `allow_plain` is not set.
-    """
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise AddressError(url, str(error)) from error
-    if parts.scheme == "ipc":
-        return
-    if parts.scheme != "tcp" or not host or port is None:
-        raise AddressError(url, "write tcp://HOST:PORT or ipc://PATH")
-    if host not in _LOOPBACK and not allow_plain:
-        raise PlainSocketError(url)
 
 
 async def _send(context: pynng.Context, data: bytes) -> None:
@@ -96,22 +54,12 @@ class NngClient:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._socket = pynng.Req0(
-            resend_time=_RESEND_MS,
-            recv_max_size=WIRE_BYTES_MAX,
-            reconnect_time_min=50,
-            reconnect_time_max=2000,
-        )
+        self._socket = dial(url)
         self._free: list[pynng.Context] = []
         self._calls = trio.Semaphore(_CALLS_MAX)
         self._told: deque[tuple[bytes, trio.Event]] = deque()
         self._news = trio.Event()
         self._lost = 0
-        try:
-            self._socket.dial(url, block=False)
-        except pynng.NNGException as error:
-            self._socket.close()
-            raise AddressError(url, str(error)) from error
 
     async def ask(self, envelope: Envelope[Message]) -> Envelope[Message] | None:
         """Send a request after everything told before it, and wait for its answer."""
@@ -256,7 +204,7 @@ async def serve(
         PlainSocketError: see `check_address`.
     """
     check_address(url, allow_plain=allow_plain)
-    with _listening(url) as (socket, real_url):
+    with listening(url) as (socket, real_url):
         async with trio.open_nursery() as nursery:
             server = _Server(deliver)
             for _ in range(calls_max):
@@ -264,20 +212,6 @@ async def serve(
             task_status.started(real_url)
             await trio.sleep_forever()
     raise AssertionError("it serves until it is cancelled")
-
-
-@contextlib.contextmanager
-def _listening(url: str) -> Iterator[tuple[pynng.Rep0, str]]:
-    socket = pynng.Rep0(recv_max_size=WIRE_BYTES_MAX)
-    try:
-        try:
-            listener = socket.listen(url)
-        except pynng.NNGException as error:
-            raise AddressError(url, str(error)) from error
-        real_url = f"tcp://{listener.local_address}" if url.startswith("tcp:") else url
-        yield socket, real_url
-    finally:
-        socket.close()
 
 
 class _Server:

@@ -6,7 +6,18 @@ from typing import TypeAlias
 
 import msgspec
 
-from envs_node.messages import desktop, fit, ledger, lifecycle, propose, search, tasks, verify
+from envs_node.messages import (
+    desktop,
+    enrol,
+    fit,
+    ledger,
+    lifecycle,
+    propose,
+    search,
+    status,
+    tasks,
+    verify,
+)
 from envs_node.messages.base import WIRE_BYTES_MAX, Envelope, EnvsError, Message
 
 AnyMessage: TypeAlias = (
@@ -25,9 +36,12 @@ AnyMessage: TypeAlias = (
     | ledger.StoreBlob | ledger.BlobStored | ledger.BlobRefused
     | ledger.Admit | ledger.Admitted | ledger.AlreadyKnown
     | ledger.TaskOutcome | ledger.OutcomeKept | ledger.Query | ledger.LedgerStats
-    | fit.Fit | fit.Fitted | fit.FitFailed
+    | fit.Fit | fit.FitRunning | fit.Fitted | fit.FitFailed
+    | enrol.FetchAuthority | enrol.Authority | enrol.Enrol | enrol.Enrolled | enrol.EnrolFailed
+    | status.StatusWanted | status.Status
     | lifecycle.Join | lifecycle.Joined | lifecycle.JoinFailed
     | lifecycle.Resolve | lifecycle.Resolved | lifecycle.Crashed | lifecycle.ActorFailed
+    | lifecycle.ActorBusy
     | lifecycle.StartRun | lifecycle.RunStarted | lifecycle.RunRefused
     | lifecycle.StopRun | lifecycle.RunStopped
 )  # fmt: skip

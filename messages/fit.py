@@ -25,7 +25,11 @@ class FitSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Fit(Message, frozen=True, kw_only=True):
-    """Fit a policy on a ledger. Answered by `Fitted` or `FitFailed`; goes on from a checkpoint."""
+    """Fit a policy on a ledger; goes on from a checkpoint.
+
+    Answered by `FitRunning` at once while it is under way: ask again, with the same `fit_id`.
+    In the end answered by `Fitted` or `FitFailed`.
+    """
 
     fit_id: str
     ledger: str
@@ -35,6 +39,16 @@ class Fit(Message, frozen=True, kw_only=True):
     out: str
     """Folder of the fitted policy; checkpoints lie in `<out>/checkpoints`."""
     settings: FitSettings = FitSettings()
+
+
+class FitRunning(Message, frozen=True, kw_only=True):
+    """Answers `Fit` while it is under way."""
+
+    fit_id: str
+    step: int
+    """Optimizer steps done."""
+    steps: int
+    """Optimizer steps in all; 0 while the examples are being read."""
 
 
 class FitReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from envs_node.messages.base import ActorName, Message
+from envs_node.messages.status import NodeReport
 
 Role = Literal["all", "head", "desktop", "policy", "trainer"]
 
@@ -20,6 +21,7 @@ class Join(Message, frozen=True, kw_only=True):
     """Where it listens; empty for a node that only dials."""
     actors: tuple[ActorName, ...]
     version: str
+    report: NodeReport = NodeReport()
 
 
 class Joined(Message, frozen=True, kw_only=True):
@@ -68,6 +70,12 @@ class ActorFailed(Message, frozen=True, kw_only=True):
 
     to: ActorName
     reason: str
+
+
+class ActorBusy(Message, frozen=True, kw_only=True):
+    """Answers a request that found the mailbox full: the sender's post waits and asks again."""
+
+    to: ActorName
 
 
 class SearchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

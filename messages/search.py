@@ -29,6 +29,10 @@ LeafReason = Literal[
 ]
 
 
+LossCause = Literal["", "task", "desktop", "policy", "verifier", "head"]
+"""Whose fault it was that a branch could not be judged: `task` for a set-up that failed."""
+
+
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):
     """Proposals with one fingerprint."""
 
@@ -190,6 +194,8 @@ class LeafReached(Message, frozen=True, kw_only=True):
     replay: ReplayCheck
     policy: str = ""
     detail: str = ""
+    cause: LossCause = ""
+    """Of reason `infra`: whose fault it was."""
 
 
 class Drive(Message, frozen=True, kw_only=True):

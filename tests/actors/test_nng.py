@@ -15,6 +15,7 @@ import pytest
 import structlog
 import trio
 
+from envs_node.actors.address import AddressError, PlainSocketError, check_address
 from envs_node.actors.loop import run_actor
 from envs_node.actors.mailbox import (
     ActorCrashedError,
@@ -23,15 +24,7 @@ from envs_node.actors.mailbox import (
     MailboxFullError,
     Ref,
 )
-from envs_node.actors.nng import (
-    TELLS_MAX,
-    AddressError,
-    NngLinks,
-    PlainSocketError,
-    check_address,
-    open_links,
-    serve,
-)
+from envs_node.actors.nng import TELLS_MAX, NngLinks, open_links, serve
 from envs_node.actors.post import Post
 from envs_node.messages.base import WIRE_BYTES_MAX, ActorName, DesktopId, RunId
 from envs_node.messages.codec import CodecError
