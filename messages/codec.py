@@ -40,6 +40,7 @@ AnyMessage: TypeAlias = (
     | enrol.FetchAuthority | enrol.Authority | enrol.Enrol | enrol.Enrolled | enrol.EnrolFailed
     | status.StatusWanted | status.Status
     | lifecycle.Join | lifecycle.Joined | lifecycle.JoinFailed
+    | lifecycle.Leave | lifecycle.Left
     | lifecycle.Resolve | lifecycle.Resolved | lifecycle.Crashed | lifecycle.ActorFailed
     | lifecycle.ActorBusy
     | lifecycle.StartRun | lifecycle.RunStarted | lifecycle.RunRefused

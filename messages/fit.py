@@ -49,6 +49,9 @@ class FitRunning(Message, frozen=True, kw_only=True):
     """Optimizer steps done."""
     steps: int
     """Optimizer steps in all; 0 while the examples are being read."""
+    waits_for: str = ""
+    """The fit that is under way when it is another one: the numbers are of that, and this one
+    begins when it is asked for after the end of that."""
 
 
 class FitReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,8 @@ class Join(Message, frozen=True, kw_only=True):
     actors: tuple[ActorName, ...]
     version: str
     report: NodeReport = NodeReport()
+    instance: str = ""
+    """Made when the node's process starts: tells two nodes of one name apart."""
 
 
 class Joined(Message, frozen=True, kw_only=True):
@@ -35,6 +37,21 @@ class JoinFailed(Message, frozen=True, kw_only=True):
     """Refuses `Join`: another version, or a name that is taken."""
 
     reason: str
+    is_taken: bool = False
+    """True when another node of this name is alive: ask again, it may be a dead one's echo."""
+
+
+class Leave(Message, frozen=True, kw_only=True):
+    """A node is being stopped and will not join again. Answered by `Left`."""
+
+    node: str
+    instance: str
+
+
+class Left(Message, frozen=True, kw_only=True):
+    """Answers `Leave`."""
+
+    node: str
 
 
 class Resolve(Message, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from envs_node.messages.actions import Action
 from envs_node.messages.base import ActorName, BranchId, Message, TaskId
 from envs_node.messages.desktop import Observation, Signature
 from envs_node.messages.propose import Proposal
+from envs_node.messages.status import LeaseStatus
 from envs_node.messages.verify import Verdict
 
 BranchKind = Literal["gate", "explore", "rollout", "certify"]
@@ -241,6 +242,9 @@ class TaskProgress(msgspec.Struct, frozen=True, kw_only=True):
 class ProgressWanted(Message, frozen=True, kw_only=True):
     """How far is it? Answered by `Progress`."""
 
+    with_leases: bool = False
+    """Whether the branches that are lent are listed, too."""
+
 
 class Progress(Message, frozen=True, kw_only=True):
     """Answers `ProgressWanted`."""
@@ -250,8 +254,11 @@ class Progress(Message, frozen=True, kw_only=True):
     desktops: int = 0
     """Workers heard from within the last lease."""
     reason: str = ""
+    """Why the run is paused; empty while it goes on."""
     run: str = ""
     """Of a whole run: which. A head that was restarted may have another on."""
+    leases: tuple[LeaseStatus, ...] = ()
+    """Filled in for `ProgressWanted` with leases."""
 
 
 class Tick(Message, frozen=True, kw_only=True):
