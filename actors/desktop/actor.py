@@ -9,7 +9,6 @@ On crash  starts over without a desktop; the search replays the branch elsewhere
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -18,12 +17,13 @@ from typing import Protocol, TypeAlias, TypeVar, assert_never
 import trio
 
 from envs_node.actors.base import Actor
+from envs_node.actors.blocking import RunBlocking, run_in_thread
 from envs_node.actors.desktop.errors import (
     ActionRefusedError,
     DesktopLostError,
     LauncherError,
     SetupFailedError,
-)
+)  # fmt: skip
 from envs_node.messages.actions import Action
 from envs_node.messages.base import DesktopId, Message
 from envs_node.messages.desktop import (
@@ -84,12 +84,15 @@ class DesktopActor(Actor[Heard]):
     """Owns one desktop. Asked twice, it answers twice and acts once.
 
     Args:
-        desktop: what it drives; nothing runs before the first `Reset`.
+        desktop: what `run_blocking` drives; nothing runs before the first `Reset`.
     """
 
-    def __init__(self, desktop_id: DesktopId, desktop: Desktop) -> None:
+    def __init__(
+        self, desktop_id: DesktopId, desktop: Desktop, *, run_blocking: RunBlocking = run_in_thread
+    ) -> None:
         self._id = desktop_id
         self._desktop = desktop
+        self._run_blocking = run_blocking
         self._task: Task | None = None
         self._reset: ResetDone | ResetFailed | None = None
         self._acted: dict[int, Acted | ActFailed] = {}
@@ -113,8 +116,7 @@ class DesktopActor(Actor[Heard]):
             case Close():
                 await self.stop()
                 return Closed(desktop_id=self._id)
-            case _:
-                assert_never(message)
+        assert_never(message)
 
     async def stop(self) -> None:
         """Destroy the desktop; its launcher kills and waits, so this takes milliseconds."""
@@ -122,7 +124,7 @@ class DesktopActor(Actor[Heard]):
         self._acted.clear()
         gone = suppress(DesktopLostError, LauncherError)  # already, which was wanted
         with trio.move_on_after(LOOK_TIMEOUT_S, shield=True), gone:
-            await trio.to_thread.run_sync(self._desktop.close, abandon_on_cancel=True)
+            await self._run_blocking(self._desktop.close)
 
     def statistics(self) -> dict[str, int | float]:
         """Resets, actions and repeated requests so far."""
@@ -142,7 +144,7 @@ class DesktopActor(Actor[Heard]):
             return self._reset
         if self._task is None:
             return ResetFailed(desktop_id=self._id, episode=episode, reason="no task: configure it")
-        task, start = self._task, time.monotonic()
+        task, start = self._task, trio.current_time()
         self._acted.clear()
         self._counts["resets"] += 1
         try:
@@ -166,13 +168,12 @@ class DesktopActor(Actor[Heard]):
             return self._acted[step]
         if step != len(self._acted):
             return refuse(reason=f"step {step} comes after step {len(self._acted)}")
-        start = time.monotonic()
+        start = trio.current_time()
         self._counts["actions"] += 1
-        answer: Acted | ActFailed
         try:
             seen = await self._in_thread(lambda: self._desktop.act(message.action), ACT_TIMEOUT_S)
         except ActionRefusedError as error:
-            answer = refuse(reason=str(error), is_refused=True)
+            answer: Acted | ActFailed = refuse(reason=str(error), is_refused=True)
         else:
             answer = Acted(
                 desktop_id=self._id, episode=episode, step=step, observation=seen,
@@ -184,17 +185,16 @@ class DesktopActor(Actor[Heard]):
     async def _fetch(self, frame: str) -> FrameFetched | FrameUnknown:
         png = await self._in_thread(lambda: self._desktop.frame_png(frame), LOOK_TIMEOUT_S)
         if png is None:
-            return FrameUnknown(
-                frame=frame, reason="not seen in this episode, or dropped for space"
-            )
+            reason = "not seen in this episode, or dropped for space"
+            return FrameUnknown(frame=frame, reason=reason)
         return FrameFetched(frame=frame, png=png)
 
     async def _in_thread(self, work: Callable[[], _T], timeout_s: float) -> _T:
         """Run blocking work under a deadline. What overruns it is abandoned, and we crash."""
         with trio.move_on_after(timeout_s):
-            return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+            return await self._run_blocking(work)
         raise DesktopLostError(f"the desktop did not answer within {timeout_s:g} s")
 
 
 def _elapsed_ms(start_s: float) -> int:
-    return math.ceil((time.monotonic() - start_s) * 1000)
+    return math.ceil((trio.current_time() - start_s) * 1000)

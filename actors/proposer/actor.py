@@ -8,7 +8,6 @@ On crash  loads the policy again; a request asked again gets the same answer, it
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import assert_never
@@ -16,6 +15,7 @@ from typing import assert_never
 import trio
 
 from envs_node.actors.base import Actor
+from envs_node.actors.blocking import RunBlocking, run_in_thread
 from envs_node.messages.propose import (
     Propose,
     Proposed,
@@ -36,10 +36,12 @@ class ProposerActor(Actor[Propose | Score]):
         *,
         load_timeout_s: float = 120.0,
         propose_timeout_s: float = 60.0,
+        run_blocking: RunBlocking = run_in_thread,
     ) -> None:
         self._load = load
         self._load_timeout_s = load_timeout_s
         self._propose_timeout_s = propose_timeout_s
+        self._run_blocking = run_blocking
         self._policy: Policy | None = None
         self._requests = 0
         self._propose_ms = 0
@@ -47,7 +49,7 @@ class ProposerActor(Actor[Propose | Score]):
     async def start(self) -> None:
         """Load the policy. Raises `PolicyError` when the folder holds none."""
         with trio.fail_after(self._load_timeout_s):
-            self._policy = await trio.to_thread.run_sync(self._load, abandon_on_cancel=True)
+            self._policy = await self._run_blocking(self._load)
 
     async def hear(self, message: Propose | Score) -> Proposed | Scored | ProposeFailed:
         assert self._policy is not None, "a proposer hears only after it started"
@@ -74,8 +76,8 @@ class ProposerActor(Actor[Propose | Score]):
         return {"requests": self._requests, "propose_ms": self._propose_ms}
 
     async def _propose(self, policy: Policy, message: Propose) -> Proposed:
-        began = time.monotonic()
-        proposals = await trio.to_thread.run_sync(
+        began = trio.current_time()
+        proposals = await self._run_blocking(
             partial(
                 policy.propose,
                 message.state,
@@ -83,21 +85,18 @@ class ProposerActor(Actor[Propose | Score]):
                 temperature=message.temperature,
                 seed=message.seed,
                 greedy=message.greedy,
-            ),
-            abandon_on_cancel=True,
+            )
         )
-        entropy = await trio.to_thread.run_sync(
-            policy.entropy, message.state, abandon_on_cancel=True
-        )
-        propose_ms = round((time.monotonic() - began) * 1000)
+        entropy = await self._run_blocking(partial(policy.entropy, message.state))
+        propose_ms = round((trio.current_time() - began) * 1000)
         self._propose_ms += propose_ms
         return Proposed(
             proposals=proposals, policy=policy.name, entropy=entropy, propose_ms=propose_ms
         )
 
     async def _score(self, policy: Policy, message: Score) -> Scored:
-        log_probs = await trio.to_thread.run_sync(
-            policy.score, message.state, message.candidates, abandon_on_cancel=True
+        log_probs = await self._run_blocking(
+            partial(policy.score, message.state, message.candidates)
         )
         return Scored(log_probs=log_probs, policy=policy.name)
 

@@ -9,12 +9,14 @@ On crash  starts a new checker; the verdict that was under way is infra, its lea
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from typing import Literal, Protocol
 
 import structlog
 import trio
 
 from envs_node.actors.base import Actor
+from envs_node.actors.blocking import RunBlocking, run_in_thread
 from envs_node.messages.base import EnvsError
 from envs_node.messages.tasks import Task
 from envs_node.messages.verify import Verdict, Verified, Verify
@@ -43,22 +45,30 @@ class ChecksDesktops(Protocol):
 class VerifierActor(Actor[Verify]):
     """Answers each `verify_id` once judged, and from memory when asked again."""
 
-    def __init__(self, checker: ChecksDesktops, *, verify_timeout_s: float = 180.0) -> None:
+    def __init__(
+        self,
+        checker: ChecksDesktops,
+        *,
+        verify_timeout_s: float = 180.0,
+        run_blocking: RunBlocking = run_in_thread,
+    ) -> None:
         """Take a checker.
 
         Args:
             checker: judges; it has deadlines of its own.
             verify_timeout_s: when the checker is given up; a task's own sleeps come on top.
+            run_blocking: runs the checker's calls, which block.
         """
         self._checker = checker
         self._verify_timeout_s = verify_timeout_s
+        self._run_blocking = run_blocking
         self._remembered: OrderedDict[str, Verdict] = OrderedDict()
         self._verdicts = 0
 
     async def start(self) -> None:
         """Warm the checker."""
         with trio.fail_after(START_TIMEOUT_S):
-            await trio.to_thread.run_sync(self._checker.start, abandon_on_cancel=True)
+            await self._run_blocking(self._checker.start)
 
     async def hear(self, message: Verify) -> Verified:
         """Judge, or repeat what was judged."""
@@ -74,7 +84,7 @@ class VerifierActor(Actor[Verify]):
         """Close the checker."""
         with trio.move_on_after(CLOSE_TIMEOUT_S) as scope:
             scope.shield = True
-            await trio.to_thread.run_sync(self._checker.close, abandon_on_cancel=True)
+            await self._run_blocking(self._checker.close)
 
     def statistics(self) -> dict[str, int | float]:
         """Verdicts reached, and how many are remembered."""
@@ -88,7 +98,7 @@ class VerifierActor(Actor[Verify]):
             task_sha256=message.task.sha256,
         )
         with trio.move_on_after(timeout_s):
-            verdict = await trio.to_thread.run_sync(self._ask, message, abandon_on_cancel=True)
+            verdict = await self._run_blocking(partial(self._ask, message))
         self._verdicts += 1
         _log.info(
             "verdict.reached",
