@@ -14,13 +14,13 @@ import trio
 from envs_node import __version__
 from envs_node.actors.base import Actor
 from envs_node.actors.ledger.actor import LedgerActor
-from envs_node.actors.ledger.store import LedgerStore
 from envs_node.actors.loop import run_actor
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, MailboxFullError
 from envs_node.actors.post import Post
 from envs_node.actors.scheduler.actor import SchedulerActor
 from envs_node.deploy.config import Config
 from envs_node.deploy.journals import RebuiltSearch, entries_of, open_recorder
+from envs_node.deploy.parts import HeadParts
 from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.slots import tell_crash
 from envs_node.deploy.summary import Summary, summarise_search
@@ -29,12 +29,8 @@ from envs_node.messages.journal import JournalWriter
 from envs_node.messages.lifecycle import SearchSettings, StartRun
 from envs_node.messages.search import Progress, ProgressWanted, Tick
 from envs_node.messages.tasks import Task
-from envs_node.policy.task_search import TaskSearch
 from envs_node.supervisor.child import ChildSpec
-from envs_node.supervisor.lease import LeaseTable
 from envs_node.supervisor.tree import Supervisor
-
-PROPOSER = ActorName("proposer")
 
 _log = structlog.get_logger(__name__)
 
@@ -49,6 +45,7 @@ class HeadRuns:
     Args:
         supervisor: takes the run's tree as a child.
         extra: children that live and die with a run, such as this node's own desktops.
+        parts: what it needs of the world; the real things unless given.
     """
 
     def __init__(
@@ -61,6 +58,7 @@ class HeadRuns:
         policy: str,
         checker: str,
         extra: Callable[[], list[ChildSpec]] = list,
+        parts: HeadParts | None = None,
     ) -> None:
         self._post = post
         self._supervisor = supervisor
@@ -69,6 +67,7 @@ class HeadRuns:
         self._policy = policy
         self._checker = checker
         self._extra = extra
+        self._parts = parts or HeadParts()
         self._folder: RunFolder | None = None
         self._writer: JournalWriter | None = None
 
@@ -83,13 +82,16 @@ class HeadRuns:
             raise RunRefusedError(
                 f"the run {self._folder.run} is on; wait until it is over, or restart the head"
             )
-        folder = await trio.to_thread.run_sync(self._open_folder, request)
+        folder = await self._parts.run_blocking(functools.partial(self._open_folder, request))
         tasks = {task.id: task for task in folder.load_tasks()}
-        self._writer = JournalWriter(folder.journal)
+        self._writer = self._parts.open_journal(folder.journal)
         self._folder = folder
         self._post.recorder = open_recorder(self._writer)
         tree = Supervisor(
-            request.run, self._children(folder, tasks, request.settings), publish=tell_crash
+            request.run,
+            self._children(folder, tasks, request.settings),
+            chance=self._parts.chance(),
+            publish=tell_crash,
         )
         _log.info("run.started", run=request.run, tasks=len(tasks), resumed=request.is_resumed)
         await self._supervisor.start_child(
@@ -147,7 +149,11 @@ class HeadRuns:
             for task_id in tasks
         }
         scheduler = functools.partial(SchedulerActor, searches, tasks, run=folder.run)
-        ledger = functools.partial(LedgerActor, functools.partial(LedgerStore, folder.ledger))
+        ledger = functools.partial(
+            LedgerActor,
+            functools.partial(self._parts.open_store, folder.ledger),
+            run_blocking=self._parts.run_blocking,
+        )
         return [
             self._actor(ActorName("ledger"), ledger),
             *(self._search(folder, task, settings) for task in tasks.values()),
@@ -171,7 +177,7 @@ class HeadRuns:
         async def start(*, task_status: trio.TaskStatus[None]) -> None:
             ledger = self._post.ref(ActorName("ledger"), sender=name)
             past = list(entries_of(name, folder.journal))
-            actor = RebuiltSearch(make_search(task, settings), ledger, past)
+            actor = RebuiltSearch(self._parts.make_search(task, settings), ledger, past)
             await run_actor(actor, name, self._post, task_status=task_status)
 
         return ChildSpec(name=name, start=start)
@@ -201,11 +207,6 @@ class HeadRuns:
         except (AskTimeoutError, ActorCrashedError):
             return None
         return answer if isinstance(answer, Progress) else None
-
-
-def make_search(task: Task, settings: SearchSettings) -> TaskSearch:
-    """A search with an empty tree, as every run and every replay of one begins."""
-    return TaskSearch(task, settings, LeaseTable(), proposer=PROPOSER)
 
 
 def _search(task_id: TaskId) -> ActorName:

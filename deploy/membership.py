@@ -9,7 +9,7 @@ from envs_node import __version__
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError
 from envs_node.actors.nng import NngLinks
 from envs_node.actors.post import Post
-from envs_node.deploy.head import PROPOSER
+from envs_node.deploy.parts import PROPOSER
 from envs_node.messages.base import ActorName, EnvsError
 from envs_node.messages.lifecycle import Join, Joined, JoinFailed, Resolve, Resolved, Role
 

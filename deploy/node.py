@@ -17,9 +17,10 @@ from envs_node.actors.post import Post
 from envs_node.actors.proposer.actor import ProposerActor
 from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.config import Config
-from envs_node.deploy.head import PROPOSER, HeadRuns
+from envs_node.deploy.head import HeadRuns
 from envs_node.deploy.journals import open_recorder
 from envs_node.deploy.membership import HEAD, keep_joined, keep_proposer
+from envs_node.deploy.parts import PROPOSER
 from envs_node.deploy.slots import Desktops, tell_crash
 from envs_node.messages.base import RunId
 from envs_node.messages.journal import JournalWriter

@@ -13,8 +13,8 @@ from envs_node.actors.base import Actor
 from envs_node.actors.post import RefSource
 from envs_node.actors.recorded import DecisionDiffers, replay_actor
 from envs_node.actors.replay.actor import ReplayActor
-from envs_node.deploy.head import make_search
 from envs_node.deploy.journals import RebuiltSearch, thin
+from envs_node.deploy.parts import make_search
 from envs_node.deploy.run_folder import RunFolder
 from envs_node.messages.base import ActorName, DesktopId, EnvsError, Message
 from envs_node.messages.journal import Entry, read_journal

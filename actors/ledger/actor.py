@@ -15,6 +15,7 @@ import structlog
 import trio
 
 from envs_node.actors.base import Actor
+from envs_node.actors.blocking import RunBlocking, run_in_thread
 from envs_node.actors.ledger.errors import BlobMismatchError, LedgerFullError
 from envs_node.messages.base import Message
 from envs_node.messages.ledger import (
@@ -57,8 +58,15 @@ class Store(Protocol):
 class LedgerActor(Actor[StoreBlob | Admit | TaskOutcome | Query]):
     """Owns the one store that a run writes to."""
 
-    def __init__(self, open_store: Callable[[], Store], *, timeout_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        open_store: Callable[[], Store],
+        *,
+        timeout_s: float = 60.0,
+        run_blocking: RunBlocking = run_in_thread,
+    ) -> None:
         """`open_store` blocks and is called anew after a crash."""
+        self._run_blocking = run_blocking
         self._open_store = open_store
         self._timeout_s = timeout_s
         self._store: Store | None = None
@@ -74,9 +82,7 @@ class LedgerActor(Actor[StoreBlob | Admit | TaskOutcome | Query]):
         store, self._store = self._store, None
         if store is not None:
             with trio.move_on_after(self._timeout_s, shield=True) as scope:
-                await trio.to_thread.run_sync(
-                    store.close, limiter=self._one_at_a_time, abandon_on_cancel=True
-                )
+                await self._run_blocking(store.close, limiter=self._one_at_a_time)
             if scope.cancelled_caught:
                 _log.warning("ledger.abandoned", timeout_s=self._timeout_s)
 
@@ -129,6 +135,4 @@ class LedgerActor(Actor[StoreBlob | Admit | TaskOutcome | Query]):
 
     async def _in_thread(self, call: Callable[[], _ResultT]) -> _ResultT:
         with trio.fail_after(self._timeout_s):
-            return await trio.to_thread.run_sync(
-                call, limiter=self._one_at_a_time, abandon_on_cancel=True
-            )
+            return await self._run_blocking(call, limiter=self._one_at_a_time)

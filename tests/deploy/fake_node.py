@@ -18,7 +18,8 @@ from envs_node.actors.replay.actor import ReplayActor
 from envs_node.actors.replay.work import Slot, work
 from envs_node.deploy.conduct import run_request
 from envs_node.deploy.config import Config
-from envs_node.deploy.head import PROPOSER, HeadRuns
+from envs_node.deploy.head import HeadRuns
+from envs_node.deploy.parts import PROPOSER
 from envs_node.deploy.run_folder import RunFolder
 from envs_node.messages.base import ActorName, DesktopId, Message, RunId
 from envs_node.messages.lifecycle import SearchSettings

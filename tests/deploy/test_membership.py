@@ -10,8 +10,8 @@ from envs_node.actors.loop import run_actor
 from envs_node.actors.mailbox import ActorCrashedError, Mailbox
 from envs_node.actors.nng import open_links, serve
 from envs_node.actors.post import Post
-from envs_node.deploy.head import PROPOSER
 from envs_node.deploy.membership import HEAD, keep_proposer
+from envs_node.deploy.parts import PROPOSER
 from envs_node.messages.base import ActorName, RunId
 from envs_node.messages.lifecycle import Place, Resolve, Resolved
 from envs_node.messages.search import Idle, WorkWanted
