@@ -22,7 +22,7 @@ from envs_node.deploy.config import Config
 from envs_node.deploy.journals import RebuiltSearch, entries_of, open_recorder
 from envs_node.deploy.parts import HeadParts
 from envs_node.deploy.run_folder import RunFolder, write_json
-from envs_node.deploy.slots import tell_crash
+from envs_node.deploy.slot import tell_crash
 from envs_node.deploy.summary import Summary, summarise_search
 from envs_node.messages.base import ActorName, EnvsError, TaskId
 from envs_node.messages.journal import JournalWriter

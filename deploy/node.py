@@ -21,7 +21,8 @@ from envs_node.deploy.head import HeadRuns
 from envs_node.deploy.journals import open_recorder
 from envs_node.deploy.membership import HEAD, keep_joined, keep_proposer
 from envs_node.deploy.parts import PROPOSER
-from envs_node.deploy.slots import Desktops, tell_crash
+from envs_node.deploy.slot import tell_crash
+from envs_node.deploy.slots import Desktops
 from envs_node.messages.base import RunId
 from envs_node.messages.journal import JournalWriter
 from envs_node.policy.backend import Policy

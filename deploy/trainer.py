@@ -10,7 +10,7 @@ from envs_node.actors.ledger.store import LedgerStore
 from envs_node.actors.loop import run_actor
 from envs_node.actors.post import Post
 from envs_node.actors.trainer.actor import TrainerActor
-from envs_node.deploy.slots import tell_crash
+from envs_node.deploy.slot import tell_crash
 from envs_node.fit.sft import fit_policy
 from envs_node.messages.base import ActorName, RunId
 from envs_node.messages.fit import Fit, FitFailed, Fitted

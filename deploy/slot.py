@@ -1,0 +1,118 @@
+"""One slot of the desktop role: a desktop, its verifier, its replay and its worker."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import structlog
+import trio
+
+from envs_node.actors.base import Actor
+from envs_node.actors.loop import run_actor
+from envs_node.actors.post import Post
+from envs_node.actors.replay.actor import ReplayActor
+from envs_node.actors.replay.work import Slot, work
+from envs_node.messages.base import ActorName, DesktopId
+from envs_node.messages.lifecycle import Crashed
+from envs_node.supervisor.child import ChildSpec, Start
+from envs_node.supervisor.intensity import Intensity
+from envs_node.supervisor.tree import Supervisor
+
+SLOT_INTENSITY = Intensity(burst=10, window_s=60.0)
+
+_KINDS = ("desktop", "verifier", "replay", "work")
+
+_log = structlog.get_logger(__name__)
+
+
+class DesktopSlot:
+    """Assembles the tree of one desktop.
+
+    Args:
+        make_desktop: makes the actor that owns the desktop.
+        make_verifier: makes the actor that judges it.
+        is_closing: whether the slot is about to be stopped: then it draws no work.
+        chance: jitter of the back-off of its supervisor.
+    """
+
+    def __init__(
+        self,
+        post: Post,
+        desktop_id: DesktopId,
+        *,
+        make_desktop: Callable[[DesktopId], Actor[Any]],
+        make_verifier: Callable[[DesktopId], Actor[Any]],
+        is_closing: Callable[[], bool] = lambda: False,
+        chance: Random | None = None,
+    ) -> None:
+        self._post = post
+        self._id = desktop_id
+        self._make_desktop = make_desktop
+        self._make_verifier = make_verifier
+        self._is_closing = is_closing
+        self._chance = chance
+        self._names = {kind: ActorName(f"{kind}/{desktop_id}") for kind in _KINDS}
+
+    def child(self) -> ChildSpec:
+        """The slot; when its desktop dies, all that leans on it is started anew."""
+        makes: dict[str, Callable[[], Actor[Any]]] = {
+            "desktop": functools.partial(self._make_desktop, self._id),
+            "verifier": functools.partial(self._make_verifier, self._id),
+            "replay": self._replay,
+        }
+        children = [
+            ChildSpec(name=kind, start=self._start(self._names[kind], make))
+            for kind, make in makes.items()
+        ]
+        children.append(ChildSpec(name="work", start=self._work))
+        tree = Supervisor(
+            self._id,
+            children,
+            strategy="rest_for_one",
+            intensity=SLOT_INTENSITY,
+            chance=self._chance,
+            publish=tell_crash,
+        )
+        return ChildSpec(name=self._id, start=tree.run, shutdown_s=10.0)
+
+    def _start(self, name: ActorName, make: Callable[[], Actor[Any]]) -> Start:
+        async def start(*, task_status: trio.TaskStatus[None]) -> None:
+            await run_actor(make(), name, self._post, task_status=task_status)
+
+        return start
+
+    def _replay(self) -> ReplayActor:
+        me = self._names["replay"]
+        return ReplayActor(
+            self._post.ref(self._names["desktop"], sender=me),
+            self._post.ref(self._names["verifier"], sender=me),
+            functools.partial(self._post.ref, sender=me),
+            scheduler=ActorName("scheduler"),
+            desktop_id=self._id,
+        )
+
+    async def _work(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        if self._is_closing():
+            task_status.started()
+            await trio.sleep_forever()
+        me = self._names["work"]
+        refs = functools.partial(self._post.ref, sender=me)
+        slot = Slot(
+            worker=me,
+            desktop_id=self._id,
+            replay=refs(self._names["replay"]),
+            desktop=refs(self._names["desktop"]),
+            scheduler=refs(ActorName("scheduler")),
+            ledger=refs(ActorName("ledger")),
+            refs=refs,
+        )
+        task_status.started()
+        await work(slot)
+
+
+def tell_crash(crashed: Crashed) -> None:
+    """Log what a supervisor publishes."""
+    _log.error("child.crashed", child=crashed.child, error=crashed.error, restarts=crashed.restarts)
