@@ -1,25 +1,54 @@
-"""Where a fit stands: its checkpoints, and whose they are."""
+"""Where a fit stands: its checkpoints, whose they are, and who fits there now."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from envs_node.fit.examples import Example
+from envs_node.messages.base import EnvsError
 from envs_node.messages.fit import FitReport, FitSettings
 
 _OWNER = "fit.txt"
-_LAST_WRITTEN = ("trainer_state.json", "rng_state.pth", "optimizer.pt", "model.safetensors")
+_LOCK = "fit.lock"
+_SEAL = "whole.json"
 _REPORT = "fit-report.json"
+
+
+class FolderHeldError(EnvsError):
+    """Somebody fits into this folder at this moment."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"another fit is under way in {folder}: wait for its end, or name another")
+        self.folder = folder
 
 
 class _Done(msgspec.Struct, frozen=True, kw_only=True):
     fit: str
     report: FitReport
+
+
+@contextmanager
+def hold_folder(folder: Path) -> Iterator[None]:
+    """Be the only one who fits into a folder, made if need be; a process that dies lets go.
+
+    Raises:
+        FolderHeldError: somebody else is.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK).open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderHeldError(folder) from None
+        yield
 
 
 def digest_fit(base: str, examples: Sequence[Example], settings: FitSettings) -> str:
@@ -31,19 +60,38 @@ def digest_fit(base: str, examples: Sequence[Example], settings: FitSettings) ->
     return digest.hexdigest()
 
 
+def seal_checkpoint(folder: Path) -> None:
+    """Say that a checkpoint is whole, once all of it is on the disk."""
+    sizes = {}
+    for file in sorted(folder.iterdir()):
+        if file.name != _SEAL:
+            sizes[file.name] = file.stat().st_size
+            _sync(file)
+    _write(folder / _SEAL, msgspec.json.encode(sizes))
+
+
 def open_checkpoints(folder: Path, fit: str) -> Path | None:
-    """The last whole checkpoint of this fit, if any; another fit's are removed."""
+    """The last whole checkpoint of this fit, if any; torn ones and another fit's are removed."""
     owner = folder / _OWNER
-    if folder.is_dir() and (not owner.is_file() or owner.read_text() != fit):
+    is_ours = owner.is_file() and owner.read_text() == fit
+    if folder.is_dir() and not is_ours:
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    owner.write_text(fit)
-    whole = [
-        one
-        for one in folder.glob("checkpoint-*")
-        if all((one / name).is_file() for name in _LAST_WRITTEN)
-    ]
-    return max(whole, key=lambda one: int(one.name.rpartition("-")[2]), default=None)
+    if not is_ours:
+        _write(owner, fit.encode())
+    found = sorted(folder.glob("checkpoint-*"), key=lambda one: int(one.name.rpartition("-")[2]))
+    whole = [one for one in found if _is_whole(one)]
+    for torn in set(found) - set(whole):
+        shutil.rmtree(torn)
+    return whole[-1] if whole else None
+
+
+def publish_files(made: Path, folder: Path) -> None:
+    """Move finished files into a folder, each whole or not at all."""
+    for file in sorted(made.iterdir()):
+        _sync(file)
+        file.replace(folder / file.name)
+    made.rmdir()
 
 
 def read_report(out: Path, fit: str) -> FitReport | None:
@@ -60,7 +108,24 @@ def read_report(out: Path, fit: str) -> FitReport | None:
 
 def write_report(out: Path, fit: str, report: FitReport) -> None:
     """Say that this fit is done. The last thing a fit writes."""
-    data = msgspec.json.format(msgspec.json.encode(_Done(fit=fit, report=report)))
-    partial = out / (_REPORT + ".partial")
+    _write(out / _REPORT, msgspec.json.format(msgspec.json.encode(_Done(fit=fit, report=report))))
+
+
+def _is_whole(checkpoint: Path) -> bool:
+    try:
+        sizes = msgspec.json.decode((checkpoint / _SEAL).read_bytes(), type=dict[str, int])
+        return all((checkpoint / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, msgspec.DecodeError):
+        return False
+
+
+def _write(file: Path, data: bytes) -> None:
+    partial = file.with_name(file.name + ".partial")
     partial.write_bytes(data)
-    partial.replace(out / _REPORT)
+    _sync(partial)
+    partial.replace(file)
+
+
+def _sync(file: Path) -> None:
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,15 @@ import torch
 from torch import Tensor, nn
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from envs_node.fit.checkpoint import digest_fit, open_checkpoints, read_report, write_report
+from envs_node.fit.checkpoint import (
+    digest_fit,
+    hold_folder,
+    open_checkpoints,
+    publish_files,
+    read_report,
+    seal_checkpoint,
+    write_report,
+)
 from envs_node.fit.examples import ExampleSet, collect_examples
 from envs_node.fit.loss import weighted_loss
 from envs_node.fit.shift import measure_shift
@@ -27,7 +36,8 @@ from envs_node.policy.models.learner import Learner, load_learner
 from envs_node.policy.models.quiet import quiet_transformers
 
 OnStep = Callable[[int, int, float], None]
-"""Called after each optimizer step: steps done, steps in all, loss."""
+"""Called after each optimizer step: steps done, steps in all, loss. What it raises cuts the fit
+short there; asked for again, the fit goes on from its last checkpoint."""
 
 _WEIGH_BATCH = 32
 _log = structlog.get_logger(__name__)
@@ -52,7 +62,19 @@ def fit_policy(
     Raises:
         PolicyError: `base` holds no policy that can be trained.
         NothingToFitError: no trajectory, or none that the policy can express.
+        FolderHeldError: another fit into `out` is under way.
     """
+    with hold_folder(out):
+        return _fit(trajectories, base, out, settings, on_step)
+
+
+def _fit(
+    trajectories: tuple[Trajectory, ...],
+    base: Path,
+    out: Path,
+    settings: FitSettings,
+    on_step: OnStep | None,
+) -> FitReport:
     began = time.monotonic()
     learner = load_learner(base)
     found = collect_examples(trajectories, certified_only=settings.certified_only)
@@ -71,7 +93,10 @@ def fit_policy(
         new, entropy_after = _weigh(learner, items)
     shift = measure_shift(old, new)
     quarter = -(-len(losses) // 4)
-    learner.save(out)
+    made = out / "policy.partial"
+    shutil.rmtree(made, ignore_errors=True)
+    learner.save(made)
+    publish_files(made, out)
     report = FitReport(
         trajectories=found.trajectories,
         examples_before_sharing=found.before_sharing,
@@ -212,6 +237,9 @@ class _Steps(TrainerCallback):
             _log.debug("fit.stepped", step=state.global_step, loss=logs["loss"])
             if self._on_step is not None:
                 self._on_step(state.global_step, state.max_steps, float(logs["loss"]))
+
+    def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+        seal_checkpoint(Path(args.output_dir) / f"checkpoint-{state.global_step}")
 
 
 def _mean(numbers: Sequence[float]) -> float:
