@@ -1,18 +1,15 @@
-"""Addresses of nodes, and the nng sockets that listen on them or dial them."""
+"""Addresses of nodes: which there are, and which are ours to open."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-import pynng
-
-from envs_node.messages.base import WIRE_BYTES_MAX, EnvsError
+from envs_node.messages.base import EnvsError
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_RESEND_MS = 24 * 3600 * 1000
-"""nng would send a slow request again; ours are repeated by id, by those who ask."""
+_SECURE = "tls+tcp"
+_FORMS = "write tls+tcp://[NODE@]HOST:PORT, tcp://HOST:PORT or ipc://PATH"
 
 
 class PlainSocketError(EnvsError):
@@ -21,7 +18,8 @@ class PlainSocketError(EnvsError):
     def __init__(self, url: str) -> None:
         super().__init__(
             f"{url} is reachable from other machines and would not be encrypted: use "
-            "tcp://127.0.0.1:PORT or ipc://PATH, or tunnel to it"
+            f"{_SECURE}{url.removeprefix('tcp')} with a join token, made by `envs-node token "
+            "create` at the head, or stay on this machine with tcp://127.0.0.1:PORT or ipc://PATH"
         )
         self.url = url
 
@@ -34,60 +32,77 @@ class AddressError(EnvsError):
         self.url = url
 
 
+class UntrustedError(AddressError):
+    """Who is at the address does not prove to be who we want."""
+
+    def __init__(self, url: str, server: str) -> None:
+        super().__init__(
+            url,
+            f"who is there does not prove to be {server} of our authority, or does not encrypt; "
+            "was this node's tls folder made with the join token of another head?",
+        )
+
+
+class Address(NamedTuple):
+    """An address in its parts."""
+
+    scheme: str
+    node: str
+    """Who must be there, and prove it; empty for the head, and where nothing is proved."""
+    host: str
+    port: int
+    bare: str
+    """As nng takes it: without the node."""
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether what is said there is encrypted, and both ends prove who they are."""
+        return self.scheme == _SECURE
+
+
 def check_address(url: str, *, allow_plain: bool = False) -> None:
     """Refuse addresses that are not ours to open.
 
     Raises:
-        AddressError: neither `tcp://HOST:PORT` nor `ipc://PATH`.
+        AddressError: none of `tls+tcp://[NODE@]HOST:PORT`, `tcp://HOST:PORT`, `ipc://PATH`.
         PlainSocketError: plain TCP beyond this machine, and `allow_plain` is not set.
     """
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise AddressError(url, str(error)) from error
-    if parts.scheme == "ipc":
-        return
-    if parts.scheme != "tcp" or not host or port is None:
-        raise AddressError(url, "write tcp://HOST:PORT or ipc://PATH")
-    if host not in _LOOPBACK and not allow_plain:
+    address = parse_address(url)
+    if address.scheme == "tcp" and address.host not in _LOOPBACK and not allow_plain:
         raise PlainSocketError(url)
 
 
-def dial(url: str) -> pynng.Req0:
-    """A socket for requests to the node at this address, which need not be there yet.
+def public_address(url: str, *, node: str, host: str) -> str:
+    """What others dial for a node that listens at this address.
+
+    Args:
+        url: where it listens; an unspecified host is replaced.
+        node: its name, which it proves to whoever dials.
+        host: what others call its host.
+    """
+    address = parse_address(url)
+    if address.scheme == "ipc":
+        return url
+    name = host if address.host in ("0.0.0.0", "::") else address.host
+    shown = f"[{name}]" if ":" in name else name
+    owner = f"{node}@" if address.is_secure else ""
+    return f"{address.scheme}://{owner}{shown}:{address.port}"
+
+
+def parse_address(url: str) -> Address:
+    """Take an address apart.
 
     Raises:
-        AddressError: nng takes it for no address.
+        AddressError: none of `tls+tcp://[NODE@]HOST:PORT`, `tcp://HOST:PORT`, `ipc://PATH`.
     """
-    socket = pynng.Req0(
-        resend_time=_RESEND_MS,
-        recv_max_size=WIRE_BYTES_MAX,
-        reconnect_time_min=50,
-        reconnect_time_max=2000,
-    )
     try:
-        socket.dial(url, block=False)
-    except pynng.NNGException as error:
-        socket.close()
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
         raise AddressError(url, str(error)) from error
-    return socket
-
-
-@contextlib.contextmanager
-def listening(url: str) -> Iterator[tuple[pynng.Rep0, str]]:
-    """A socket that takes requests, and the address with its real port.
-
-    Raises:
-        AddressError: it is taken, or no address.
-    """
-    socket = pynng.Rep0(recv_max_size=WIRE_BYTES_MAX)
-    try:
-        try:
-            listener = socket.listen(url)
-        except pynng.NNGException as error:
-            raise AddressError(url, str(error)) from error
-        real_url = f"tcp://{listener.local_address}" if url.startswith("tcp:") else url
-        yield socket, real_url
-    finally:
-        socket.close()
+    if parts.scheme == "ipc":
+        return Address("ipc", "", "", 0, url)
+    if parts.scheme not in ("tcp", _SECURE) or not host or port is None:
+        raise AddressError(url, _FORMS)
+    node = parts.username or ""
+    return Address(parts.scheme, node, host, port, url.replace(f"{node}@", "", 1) if node else url)

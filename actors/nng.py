@@ -12,9 +12,18 @@ import pynng
 import structlog
 import trio
 
-from envs_node.actors.address import check_address, dial, listening
+from envs_node.actors.address import check_address, parse_address
 from envs_node.actors.mailbox import ActorCrashedError, MailboxFullError
 from envs_node.actors.memory import Slot
+from envs_node.actors.sockets import (
+    Listening,
+    dial,
+    failed_handshakes,
+    listening,
+    redial,
+    relisten,
+)
+from envs_node.actors.tls import Peers, Security
 from envs_node.actors.transport import Deliver
 from envs_node.messages import codec
 from envs_node.messages.base import Envelope, Message
@@ -27,6 +36,10 @@ _TELL_S = 10.0
 """How long a told message is tried; after that the receiver's node is taken for dead."""
 _ANSWER_S = 900.0
 """How long a server's context is kept for an answer that does not come."""
+_RENEWAL_S = 60.0
+"""How often we look whether our certificate was renewed."""
+_LOOK_S = 5.0
+"""How often we look for peers that could not even connect."""
 _NO_ANSWER = b""
 _TOLD = b"\x00"
 """Stands before a message that is told: it is acknowledged once it lies in the mailbox. No encoded
@@ -52,9 +65,10 @@ async def _send(context: pynng.Context, data: bytes) -> None:
 class NngClient:
     """A `Transport` to one node. Open it with `NngLinks`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, security: Security | None = None) -> None:
         self.url = url
-        self._socket = dial(url)
+        self._security = security
+        self._socket = dial(url, security)
         self._free: list[pynng.Context] = []
         self._calls = trio.Semaphore(_CALLS_MAX)
         self._told: deque[tuple[bytes, trio.Event]] = deque()
@@ -103,6 +117,10 @@ class NngClient:
             self._news = trio.Event()
             await self._news.wait()
 
+    def renew(self) -> None:
+        """Connect anew, with the certificate as it is now; what waits for an answer waits on."""
+        redial(self._socket, self.url, self._security)
+
     def close(self) -> None:
         """Close the contexts, then the socket."""
         for context in self._free:
@@ -131,9 +149,12 @@ class NngClient:
 class NngLinks:
     """The clients of a process, one a node, opened when first wanted."""
 
-    def __init__(self, nursery: trio.Nursery, *, allow_plain: bool) -> None:
+    def __init__(
+        self, nursery: trio.Nursery, *, allow_plain: bool, security: Security | None = None
+    ) -> None:
         self._nursery = nursery
         self._allow_plain = allow_plain
+        self._security = security
         self._clients: dict[str, NngClient] = {}
         self._scopes: dict[str, trio.CancelScope] = {}
 
@@ -142,11 +163,12 @@ class NngLinks:
 
         Raises:
             AddressError, PlainSocketError: see `check_address`.
+            SecurityError: our certificate cannot be used.
         """
         client = self._clients.get(url)
         if client is None:
             check_address(url, allow_plain=self._allow_plain)
-            client = self._clients[url] = NngClient(url)
+            client = self._clients[url] = NngClient(url, self._security)
             scope = self._scopes[url] = trio.CancelScope()
             self._nursery.start_soon(_send_told, client, scope)
         return client
@@ -157,6 +179,17 @@ class NngLinks:
         if client is not None:
             self._scopes.pop(url).cancel()
             client.close()
+
+    async def keep_renewed(self, security: Security) -> NoReturn:
+        """Connect anew whenever our certificate was renewed."""
+        stamp = security.stamp()
+        while True:
+            await trio.sleep(_RENEWAL_S)
+            if security.stamp() != stamp:
+                stamp = security.stamp()
+                for client in self._clients.values():
+                    if parse_address(client.url).is_secure:
+                        client.renew()
 
     def close(self) -> None:
         """Close every client."""
@@ -171,12 +204,16 @@ async def _send_told(client: NngClient, scope: trio.CancelScope) -> None:
 
 
 @contextlib.asynccontextmanager
-async def open_links(*, allow_plain: bool = False) -> AsyncIterator[NngLinks]:
-    """Hold the clients of a process open."""
+async def open_links(
+    *, allow_plain: bool = False, security: Security | None = None
+) -> AsyncIterator[NngLinks]:
+    """Hold the clients of a process open; with `security` they prove who we are."""
     links: NngLinks | None = None
     try:
         async with trio.open_nursery() as nursery:
-            links = NngLinks(nursery, allow_plain=allow_plain)
+            links = NngLinks(nursery, allow_plain=allow_plain, security=security)
+            if security is not None:
+                nursery.start_soon(links.keep_renewed, security)
             yield links
             nursery.cancel_scope.cancel()
     finally:
@@ -190,6 +227,8 @@ async def serve(
     *,
     calls_max: int = _CALLS_MAX,
     allow_plain: bool = False,
+    security: Security | None = None,
+    peers: Peers | None = None,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Take requests from other processes until cancelled.
@@ -197,50 +236,86 @@ async def serve(
     Args:
         deliver: `Post.deliver` of this process.
         url: `tcp://127.0.0.1:0` picks a free port.
+        security: what we prove ourselves with at a `tls+tcp` address.
+        peers: says who may say what there; unless given, strangers are refused.
         task_status: is given the address with the real port.
 
     Raises:
         AddressError: it is taken, or no address.
         PlainSocketError: see `check_address`.
+        SecurityError: the certificate cannot be used.
     """
     check_address(url, allow_plain=allow_plain)
-    with listening(url) as (socket, real_url):
+    peers = (peers or Peers()) if parse_address(url).is_secure else None
+    with listening(url, security, peers) as opened:
         async with trio.open_nursery() as nursery:
-            server = _Server(deliver)
+            server = _Server(deliver, peers)
             for _ in range(calls_max):
-                nursery.start_soon(server.answer_all, socket)
-            task_status.started(real_url)
+                nursery.start_soon(server.answer_all, opened.socket)
+            if peers is not None and security is not None:
+                nursery.start_soon(_keep_secure, opened, security, peers)
+            task_status.started(opened.url)
             await trio.sleep_forever()
     raise AssertionError("it serves until it is cancelled")
+
+
+async def _keep_secure(opened: Listening, security: Security, peers: Peers) -> NoReturn:
+    """Tell of peers that failed to prove themselves; listen anew with a renewed certificate."""
+    stamp = security.stamp()
+    waited_s = 0.0
+    while True:
+        await trio.sleep(_LOOK_S)
+        for reason in failed_handshakes(opened.socket):
+            peers.log_refused(opened.url, "", reason)
+        waited_s += _LOOK_S
+        if waited_s >= _RENEWAL_S and security.stamp() != stamp:
+            waited_s, stamp = 0.0, security.stamp()
+            relisten(opened.socket, opened.url, security, peers)
 
 
 class _Server:
     """Answers the requests of a socket, one a context."""
 
-    def __init__(self, deliver: Deliver) -> None:
+    def __init__(self, deliver: Deliver, peers: Peers | None = None) -> None:
         self._deliver = deliver
+        self._peers = peers
         self._refused: set[str] = set()
 
     async def answer_all(self, socket: pynng.Rep0) -> NoReturn:
         """Receive, deliver, answer. Between receiving and delivering nothing is awaited."""
         with socket.new_context() as context:
             while True:
-                data: bytes = await context.arecv()
                 slot = Slot()
-                self._take(data, slot)
+                if self._peers is None:
+                    self._take(await context.arecv(), slot)
+                else:
+                    self._take_proved(await context.arecv_msg(), slot, self._peers)
                 with trio.move_on_after(_ANSWER_S):
                     await slot.get()
                 await _send(context, _encode_answer(slot.answer))
 
-    def _take(self, data: bytes, slot: Slot) -> None:
+    def _take_proved(self, message: pynng.Message, slot: Slot, peers: Peers) -> None:
+        """Take what came by a pipe of which we know who is at its end."""
+        pipe, data = message.pipe, message.bytes
+        if pipe is None or not peers.is_here(pipe.id) or peers.is_too_long(pipe, len(data)):
+            slot.put(None)
+        else:
+            self._take(data, slot, pipe)
+
+    def _take(self, data: bytes, slot: Slot, pipe: pynng.Pipe | None = None) -> None:
         is_told = data.startswith(_TOLD)
         try:
             envelope: Envelope[Message] = codec.decode(  # type: ignore[assignment]  # narrower
                 data[len(_TOLD) :] if is_told else data
             )
-            self._deliver(envelope, None if is_told else slot.put)
+            refused = self._peers.refusal(pipe, envelope) if self._peers and pipe else None
+            if refused is not None:
+                slot.put(refused)
+            else:
+                self._deliver(envelope, None if is_told else slot.put)
         except (codec.CodecError, MailboxFullError) as error:
-            self._refuse(str(error))
+            if not (self._peers and pipe and self._peers.reject_garbage(pipe)):
+                self._refuse(str(error))
             slot.put(None)
         if is_told:
             slot.put(None)

@@ -15,7 +15,7 @@ import pytest
 import structlog
 import trio
 
-from envs_node.actors.address import AddressError, PlainSocketError, check_address
+from envs_node.actors.address import AddressError
 from envs_node.actors.loop import run_actor
 from envs_node.actors.mailbox import (
     ActorCrashedError,
@@ -301,16 +301,3 @@ async def test_an_address_in_use_is_named() -> None:
     async with here() as (url, _, _links):
         with pytest.raises(AddressError, match=url):
             await serve(Post(RunId("r")).deliver, url)
-
-
-@pytest.mark.parametrize("url", ["tcp://0.0.0.0:0", "tcp://10.0.0.1:5", "tcp://head.lan:5"])
-def test_plain_sockets_beyond_this_machine_are_refused(url: str) -> None:
-    with pytest.raises(PlainSocketError, match="or tunnel to it"):
-        check_address(url)
-    check_address(url, allow_plain=True)
-
-
-@pytest.mark.parametrize("url", ["", "http://127.0.0.1:5", "tcp://127.0.0.1", "tcp://127.0.0.1:x"])
-def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(AddressError):
-        check_address(url)
