@@ -74,6 +74,7 @@ async def run_actor(
     try:
         with _Door(post, mailbox) as door:
             if post.recorder is not None and post.recorder.wants(name):
+                await post.recorder.room()
                 post.recorder.started(name)
             await actor.start()
             task_status.started()
@@ -129,6 +130,7 @@ async def _hear_all(actor: Actor[_HeardT], post: Post, mailbox: Mailbox, door: _
             answer = _refuse(request, refused)
         else:
             if is_journalled and recorder is not None:
+                await recorder.room(request.message)
                 recorder.heard(request)
             actor.envelope = request
             answer = await actor.hear(cast(_HeardT, request.message))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from envs_node.actors.room import Room
 from envs_node.messages.base import ActorName, Envelope, Message
 from envs_node.messages.journal import JournalWriter
 
@@ -32,6 +33,7 @@ class Recorder:
         thin: takes heavy parts (the pixels of a frame) out of a message before it is kept.
         is_idle: requests that change nothing and decide nothing; they and their answers are left
             out. An actor must say nothing over them.
+        room: waits until the journal's disk has room.
     """
 
     def __init__(
@@ -41,12 +43,19 @@ class Recorder:
         wants: Callable[[ActorName], bool] = every_actor,
         thin: Callable[[Message], Message] = thin_nothing,
         is_idle: Callable[[Message], bool] = lambda _: False,
+        room: Room | None = None,
     ) -> None:
         self.wants = wants
         self._is_idle = is_idle
         self._writer = writer
         self._thin = thin
+        self._room = room
         self._said: dict[ActorName, int] = {}
+
+    async def room(self, message: Message | None = None) -> None:
+        """Wait until there is room to record what comes of this message, or of a start."""
+        if self._room is not None and (message is None or not self._is_idle(message)):
+            await self._room.wait()
 
     def started(self, actor: ActorName) -> None:
         """The actor starts anew: what it says is counted from 0."""
@@ -80,6 +89,10 @@ class Recorder:
     def missed(self, actor: ActorName, index: int, error: str) -> None:
         """The actor got no answer to what it asked, and why."""
         self._writer.append(actor, "received", index=index, error=error)
+
+    def ended(self, envelope: Envelope[Message]) -> None:
+        """The sender has ended with this: nothing that it heard needs to be heard again."""
+        self._writer.append(envelope.sender, "ended", envelope)
 
     def _thinned(self, envelope: Envelope[Message]) -> Envelope[Message]:
         message = self._thin(envelope.message)

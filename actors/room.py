@@ -1,0 +1,90 @@
+"""Whether there is room on the disk; where there is none, whoever would write waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+import trio
+
+CHECK_S = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Room:
+    """The free space below a folder. While there is too little, everybody pauses.
+
+    Args:
+        free_bytes_min: less than this pauses.
+        free_bytes: asks the file system; blocks no longer than a look at it.
+        is_short: another reason to pause, such as a journal that has used its reserve up. It is
+            asked at every look, and may make room itself.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        free_bytes_min: int,
+        *,
+        free_bytes: Callable[[Path], int],
+        is_short: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._folder = folder
+        self._free_bytes_min = free_bytes_min
+        self._free_bytes = free_bytes
+        self._is_short = is_short
+        self._looked_s = -CHECK_S
+        self._paused = ""
+        self._pauses = 0
+
+    def why_paused(self) -> str:
+        """What is waited for, and the way out; empty while there is room."""
+        return self._paused
+
+    def statistics(self) -> dict[str, int]:
+        """How often it paused."""
+        return {"pauses": self._pauses}
+
+    async def wait(self) -> None:
+        """Return when there is room. Looks at most once a second."""
+        if not self._paused and trio.current_time() - self._looked_s < CHECK_S:
+            return
+        while not self._look():
+            await trio.sleep(CHECK_S)
+
+    async def wait_after(self, reason: str) -> None:
+        """Somebody's write found no room: pause, and return after another look that finds some."""
+        self._pause(reason)
+        await trio.sleep(CHECK_S)
+        while not self._look():
+            await trio.sleep(CHECK_S)
+
+    def _look(self) -> bool:
+        """Whether there is room now."""
+        self._looked_s = trio.current_time()
+        free_bytes = self._free_bytes(self._folder)
+        if free_bytes < self._free_bytes_min:
+            self._pause(f"{free_bytes} bytes are free, {self._free_bytes_min} are wanted")
+            return False
+        if self._is_short():
+            self._pause(f"the disk takes no more, though it says that {free_bytes} bytes are free")
+            return False
+        if self._paused:
+            self._paused = ""
+            _log.info("run.resumed", path=str(self._folder), free_bytes=free_bytes)
+        return True
+
+    def _pause(self, reason: str) -> None:
+        is_new = not self._paused
+        self._paused = f"paused: {reason} at {self._folder}; make room there and it goes on"
+        if is_new:
+            self._pauses += 1
+            _log.warning(
+                "run.paused",
+                path=str(self._folder),
+                free_bytes=self._free_bytes(self._folder),
+                free_bytes_min=self._free_bytes_min,
+                why=self._paused,
+            )
