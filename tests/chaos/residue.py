@@ -1,0 +1,86 @@
+"""What a run left on the host: processes, mounts, control groups, sockets, temporary files."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from envs_node.actors.desktop.kernel import control
+from tests.chaos.processes import Process, below, look_around
+
+_SET_CHILD_SUBREAPER = 36
+_SETTLE_S = 20.0
+
+
+class Residue:
+    """Compares the host before and after. While it is held, no orphan of ours can get away.
+
+    This process becomes the subreaper of all it starts: whatever loses its parent becomes our
+    child, so that what is left is found by its parent and not by its name.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._mounts = _mounts()
+        self._groups = _control_groups()
+        self._children = {child.pid for child in _children()}
+
+    def __enter__(self) -> Self:
+        control(_SET_CHILD_SUBREAPER, 1)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        control(_SET_CHILD_SUBREAPER, 0)
+        self._reap()
+
+    def left(self) -> list[str]:
+        """A line for each thing that is still there after everything was stopped."""
+        deadline = time.monotonic() + _SETTLE_S
+        while self._living() and time.monotonic() < deadline:
+            self._reap()
+            time.sleep(0.1)
+        found = [f"process {p.pid} {p.state} {p.command[:120]}" for p in self._living()]
+        found += [f"mount {place}" for place in sorted(_mounts() - self._mounts)]
+        found += [f"control group {place}" for place in sorted(_control_groups() - self._groups)]
+        for path in sorted(self._folder.rglob("*")):
+            if path.is_socket():
+                found.append(f"socket {path}")
+        found += [f"temporary file {p}" for p in sorted(self._folder.glob("**/tmp/*"))]
+        return found
+
+    def _orphans(self) -> list[Process]:
+        return [child for child in _children() if child.pid not in self._children]
+
+    def _living(self) -> list[Process]:
+        orphans = self._orphans()
+        return [p for p in (*orphans, *below([p.pid for p in orphans])) if p.is_alive]
+
+    def _reap(self) -> None:
+        for orphan in self._orphans():
+            if not orphan.is_alive:
+                try:
+                    os.waitpid(orphan.pid, os.WNOHANG)
+                except ChildProcessError:
+                    continue
+
+
+def _children() -> list[Process]:
+    return [process for process in look_around() if process.parent == os.getpid()]
+
+
+def _mounts() -> set[str]:
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    return {line.split()[4] for line in lines}
+
+
+def _control_groups() -> set[str]:
+    root = Path("/sys/fs/cgroup")
+    return {where for where, _, _ in os.walk(root) if "envs" in where}
