@@ -10,6 +10,8 @@ from envs_node.messages.base import ActorName, Message
 from envs_node.messages.status import NodeReport
 
 Role = Literal["all", "head", "desktop", "policy", "trainer"]
+Cause = Literal["fault", "preempted", "abandoned"]
+"""Why a child died: by itself, because what it stands on went away, or it would not end."""
 
 
 class Join(Message, frozen=True, kw_only=True):
@@ -80,6 +82,8 @@ class Crashed(Message, frozen=True, kw_only=True):
     child: str
     error: str
     restarts: int
+    cause: Cause = "fault"
+    traceback: str = ""
 
 
 class ActorFailed(Message, frozen=True, kw_only=True):
@@ -116,7 +120,13 @@ class SearchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     steps_max: int = 10
     lease_ms: int = 20_000
     infra_retries_max: int = 2
-    """How often a branch that broke through no fault of its own is sent out again."""
+    """How often a branch is sent out again when its desktop, its set-up or its checker broke."""
+    interruptions_max: int = 100
+    """How often a branch is sent out again when something else broke: its node or the head was
+    killed, its policy was away. Far more than happens, so that nothing goes round for ever."""
+    keep_frames: Literal["all", "certified", "none"] = "all"
+    """Of which branches the ledger keeps the pictures, each picture once; `envs-node replay
+    --branch` shows them."""
     seed: int = 0
     rollouts: int = 0
     """Of an eval: sampled rollouts a task, beside one greedy; 0 searches the tree."""

@@ -12,6 +12,8 @@ class Intensity(msgspec.Struct, frozen=True, kw_only=True):
 
     burst: int = 5
     """Crashes within the window that are answered by a restart; one more is too many."""
+    preempted_burst: int = 50
+    """The same for ends that were not the child's fault: they spend nothing of the burst."""
     window_s: float = 30.0
     first_s: float = 0.1
     """Back-off after the first crash."""
@@ -28,9 +30,12 @@ def crashes_within(
     return tuple(at for at in crashes if now_s - at < intensity.window_s)
 
 
-def is_spent(crashes: tuple[float, ...], now_s: float, intensity: Intensity) -> bool:
+def is_spent(
+    crashes: tuple[float, ...], now_s: float, intensity: Intensity, *, is_preempted: bool = False
+) -> bool:
     """Whether these crashes, the newest included, are more than may be answered by a restart."""
-    return len(crashes_within(crashes, now_s, intensity)) > intensity.burst
+    burst = intensity.preempted_burst if is_preempted else intensity.burst
+    return len(crashes_within(crashes, now_s, intensity)) > burst
 
 
 def backoff_s(crash_count: int, intensity: Intensity, chance: Random) -> float:

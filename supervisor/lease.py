@@ -17,6 +17,8 @@ class Lease(msgspec.Struct, Generic[ItemT], frozen=True):
     number: int
     """Fencing number: greater than that of every lease granted before."""
     until_ns: int
+    length_ns: int
+    """For how long it was granted or last renewed."""
 
 
 class LeaseTable(Generic[ItemT]):
@@ -26,6 +28,10 @@ class LeaseTable(Generic[ItemT]):
         self._leases: dict[ItemT, Lease[ItemT]] = {}
         self._last = 0
 
+    def start_at(self, number: int) -> None:
+        """Number the next lease higher than this, so that two tables never share a number."""
+        self._last = max(self._last, number)
+
     def grant(
         self, item: ItemT, holder: str, *, now_ns: int, length_ns: int
     ) -> Lease[ItemT] | None:
@@ -34,7 +40,7 @@ class LeaseTable(Generic[ItemT]):
         if held is not None and now_ns < held.until_ns:
             return None
         self._last += 1
-        lease = Lease(item, holder, self._last, now_ns + length_ns)
+        lease = Lease(item, holder, self._last, now_ns + length_ns, length_ns)
         self._leases[item] = lease
         return lease
 
@@ -49,7 +55,9 @@ class LeaseTable(Generic[ItemT]):
             return False
         lease = self._leases[item]
         until_ns = max(lease.until_ns, now_ns + length_ns)
-        self._leases[item] = msgspec.structs.replace(lease, until_ns=until_ns)
+        self._leases[item] = msgspec.structs.replace(
+            lease, until_ns=until_ns, length_ns=length_ns
+        )
         return True
 
     def release(self, item: ItemT, number: int) -> bool:
@@ -60,13 +68,30 @@ class LeaseTable(Generic[ItemT]):
         del self._leases[item]
         return True
 
+    def release_all(self, holder: str) -> tuple[Lease[ItemT], ...]:
+        """Give back everything that a holder has, in the order it was granted."""
+        return self._end([lease for lease in self._leases.values() if lease.holder == holder])
+
     def lapse(self, now_ns: int) -> tuple[Lease[ItemT], ...]:
-        """Take back what was not renewed in time, in the order it was granted."""
-        lapsed = [lease for lease in self._leases.values() if now_ns >= lease.until_ns]
-        for lease in lapsed:
-            del self._leases[lease.item]
-        return tuple(sorted(lapsed, key=lambda lease: lease.number))
+        """Take back what was not renewed in time, in the order it was granted.
+
+        A lease that reaches further than its own length was granted by a clock that has been set
+        back since: it is cut to its length, or nobody could have its item for as long as that.
+        """
+        lapsed = []
+        for lease in self._leases.values():
+            if now_ns >= lease.until_ns:
+                lapsed.append(lease)
+            elif lease.until_ns - now_ns > lease.length_ns:
+                until_ns = now_ns + lease.length_ns
+                self._leases[lease.item] = msgspec.structs.replace(lease, until_ns=until_ns)
+        return self._end(lapsed)
 
     def held(self) -> tuple[Lease[ItemT], ...]:
         """All leases in the order they were granted."""
         return tuple(sorted(self._leases.values(), key=lambda lease: lease.number))
+
+    def _end(self, leases: list[Lease[ItemT]]) -> tuple[Lease[ItemT], ...]:
+        for lease in leases:
+            del self._leases[lease.item]
+        return tuple(sorted(leases, key=lambda lease: lease.number))

@@ -2,87 +2,62 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Literal, TypeAlias
 
+import structlog
 import trio
 
-from envs_node.messages.base import EnvsError
-from envs_node.messages.lifecycle import Crashed
+from envs_node.messages.lifecycle import Cause, Crashed
 from envs_node.supervisor.child import ChildSpec
-from envs_node.supervisor.intensity import Intensity, backoff_s, crashes_within, is_spent
+from envs_node.supervisor.intensity import Intensity
+from envs_node.supervisor.life import Life
+from envs_node.supervisor.tally import SupervisorError, Tally, describe, trace
 
 Strategy: TypeAlias = Literal["one_for_one", "rest_for_one", "one_for_all"]
 """Whose state is a lie when a child crashes: nobody else's, everyone's after it, everyone's."""
 
-
-class SupervisorError(EnvsError):
-    """Children crashed more often than may be answered by a restart."""
-
-    def __init__(self, supervisor: str, child: str, intensity: Intensity, error: str) -> None:
-        super().__init__(
-            f"{supervisor} gives up: more than {intensity.burst} crashes in "
-            f"{intensity.window_s:g} s, the last of {child}: {error}"
-        )
-        self.supervisor = supervisor
-        self.child = child
+_log = structlog.get_logger(__name__)
 
 
 class _Child:
-    """A child, its present run, and what is counted against it."""
+    """A child and its present run."""
 
     def __init__(self, spec: ChildSpec, *, is_dynamic: bool = False) -> None:
         self.spec = spec
         self.is_dynamic = is_dynamic
         self.is_removed = False
         self.restarts = 0
-        self.crashes: tuple[float, ...] = ()
-        self.run: _Run | None = None
+        self.run: Life | None = None
 
     @property
     def is_settled(self) -> bool:
         """Whether it is up, or came to its end."""
         return self.run is not None and self.run.up_or_over.is_set()
 
-
-class _Run:
-    """One life of a child; the task status that it calls `started` on."""
-
-    def __init__(self, child: _Child) -> None:
-        self.child = child
-        self.scope = trio.CancelScope(shield=True)
-        self.up_or_over = trio.Event()
-        self.over = trio.Event()
-        self.is_up = False
-        self.is_stopping = False
-        self.error: Exception | None = None
-
-    def started(self, _value: None = None) -> None:
-        """The child can be used."""
-        self.is_up = True
-        self.up_or_over.set()
-
-    def wants_back(self) -> bool:
-        """Whether this run, which has ended, is to be followed by another."""
-        if self.is_stopping or self.child.is_removed or self.child.spec.restart == "never":
+    def wants_back(self, run: Life) -> bool:
+        """Whether a run that has ended is to be followed by another."""
+        if run.is_stopping or self.is_removed or self.spec.restart == "never":
             return False
-        return self.error is not None or self.child.spec.restart == "always"
+        return run.error is not None or self.spec.restart == "always"
 
 
 class Supervisor:
     """Keeps children alive. `run` is itself a `Start`, so supervisors nest.
 
     Children live shielded from the supervisor's own cancellation, which instead stops them one by
-    one in reverse order: each is asked, waited for, and only then cancelled. A group restart
-    leaves out children that restart `never`.
+    one in reverse order, each by the ladder: asked, waited for, cancelled, and if that is ignored,
+    destroyed and abandoned, so that its name is free again. A group restart leaves out children
+    that restart `never`.
 
     Args:
         name: for errors.
         children: started in this order, each when the one before has started.
         chance: jitter of the back-off.
-        publish: told of every crash; must not raise.
+        publish: told of every crash. What it raises is logged, the first time, and ignored.
     """
 
     def __init__(
@@ -101,15 +76,16 @@ class Supervisor:
         self.name = name
         self._children = {spec.name: _Child(spec) for spec in children}
         self._strategy = strategy
-        self._intensity = intensity or Intensity()
         self._chance = chance or Random()
         self._publish = publish or (lambda crashed: None)
-        self._crashes: tuple[float, ...] = ()
+        self._has_hook_failed = False
+        self._tally = Tally(name, intensity or Intensity())
+        self._abandoned = 0
         self._failure: SupervisorError | None = None
-        self._ended: deque[_Run] = deque()
+        self._ended: deque[tuple[_Child, Life]] = deque()
+        self._lives: set[Life] = set()
         self._news = trio.Event()
         self._round = trio.CancelScope()
-        self._lives: trio.Nursery | None = None
         self._keepers: trio.Nursery | None = None
         self._is_stopped = False
 
@@ -119,16 +95,17 @@ class Supervisor:
         Raises:
             SupervisorError: the restart intensity is spent; all children have been stopped.
         """
-        async with trio.open_nursery() as self._lives:
-            try:
-                async with trio.open_nursery() as self._keepers:
-                    if self._is_stopped:
-                        self._keepers.cancel_scope.cancel()
-                    await self._keep(self._keepers, task_status)
-            finally:
-                self._keepers = None
-                with trio.CancelScope(shield=True):
-                    await self._stop_runs(list(self._children.values()))
+        try:
+            async with trio.open_nursery() as self._keepers:
+                if self._is_stopped:
+                    self._keepers.cancel_scope.cancel()
+                await self._keep(self._keepers, task_status)
+        finally:
+            self._keepers = None
+            with trio.CancelScope(shield=True):
+                await self._stop_runs(list(self._children.values()))
+                for life in list(self._lives):  # of children that are being removed
+                    await life.over.wait()
         if self._failure is not None:
             raise self._failure
 
@@ -165,13 +142,14 @@ class Supervisor:
                 await self._stop_runs([child])
 
     def statistics(self) -> dict[str, int]:
-        """Children, those that are up, and restarts so far."""
+        """Children, those that are up, restarts so far by cause, and children abandoned."""
         children = self._children.values()
         runs = [child.run for child in children if child.run is not None]
         return {
             "children": len(children),
             "up": sum(run.is_up and not run.over.is_set() for run in runs),
-            "restarts": sum(child.restarts for child in children),
+            **self._tally.restarts(),
+            "abandoned": self._abandoned,
         }
 
     async def _keep(self, keepers: trio.Nursery, task_status: trio.TaskStatus[None]) -> None:
@@ -184,43 +162,54 @@ class Supervisor:
             await self._bring_up_round(everyone)
         while True:
             while self._ended:
-                run = self._ended.popleft()
-                if not run.is_up or run.child.run is not run:
+                child, run = self._ended.popleft()
+                if not run.is_up or child.run is not run:
                     continue  # who starts it sees to it, or it has been replaced since
-                delay_s = self._delay_s(run)
+                delay_s = self._delay_s(child, run)
                 if delay_s is None:
                     continue
                 if self._strategy == "one_for_one":
-                    keepers.start_soon(self._bring_back, run.child, delay_s)
+                    keepers.start_soon(self._bring_back, child, delay_s)
                 else:
-                    await self._bring_back_group(run.child, delay_s)
+                    await self._bring_back_group(child, delay_s)
             if not is_told and all(child.is_settled for child in everyone):
                 is_told = True
                 task_status.started()
             self._news = trio.Event()
             await self._news.wait()
 
-    def _delay_s(self, run: _Run) -> float | None:
+    def _delay_s(self, child: _Child, run: Life) -> float | None:
         """Count the end of a run. How long to back off, or None: the child rests, or we give up."""
-        child, name = run.child, run.child.spec.name
+        name = child.spec.name
+        is_preempted = self._is_preempted(run)
         if run.error is not None and not run.is_stopping:
-            self._publish_crash(run)
-        if not run.wants_back():
+            self._tell(child, run.error, "preempted" if is_preempted else "fault")
+        if not child.wants_back(run):
             if child.is_dynamic and self._children.get(name) is child and not run.is_stopping:
                 del self._children[name]
             return None
-        now_s = trio.current_time()
-        self._crashes = (*crashes_within(self._crashes, now_s, self._intensity), now_s)
-        child.crashes = (*crashes_within(child.crashes, now_s, self._intensity), now_s)
-        if is_spent(self._crashes, now_s, self._intensity):
-            error = "it ended" if run.error is None else repr(run.error)
-            self._failure = SupervisorError(self.name, name, self._intensity, error)
+        delay_s = self._tally.count(
+            name, run.error, trio.current_time(), self._chance, is_preempted=is_preempted
+        )
+        if delay_s is None:
+            self._failure = self._tally.failure(is_preempted=is_preempted)
             self._failure.__cause__ = run.error
             if self._keepers is not None:
                 self._keepers.cancel_scope.cancel()
             return None
         child.restarts += 1
-        return backoff_s(len(child.crashes), self._intensity, self._chance)
+        return delay_s
+
+    def _is_preempted(self, run: Life) -> bool:
+        """Whether its spec says that this end was no fault of the child's."""
+        judge = run.spec.is_preempted
+        if judge is None or run.error is None:
+            return False
+        try:
+            return judge(run.error)
+        except Exception as error:  # noqa: BLE001  who cannot tell has not said that it is not
+            self._warn(error)
+            return False
 
     async def _bring_added(self, child: _Child, is_settled: trio.Event) -> None:
         try:
@@ -248,29 +237,28 @@ class Supervisor:
 
     async def _bring_up(self, children: list[_Child]) -> None:
         for child in children:
-            while not child.is_removed and self._lives is not None:
-                run = child.run = _Run(child)
-                self._lives.start_soon(self._live, run, name=f"{self.name}/{child.spec.name}")
+            while not child.is_removed:
+                run = self._begin(child)
                 await run.up_or_over.wait()
-                delay_s = None if run.is_up else self._delay_s(run)
+                delay_s = None if run.is_up else self._delay_s(child, run)
                 if delay_s is None:
                     break
                 await trio.sleep(delay_s)
         self._news.set()
 
-    async def _live(self, run: _Run) -> None:
-        try:
-            with run.scope:
-                await run.child.spec.start(task_status=run)
-        except Exception as error:  # noqa: BLE001  the one place: a crash becomes news
-            run.error = error
-        finally:
-            run.over.set()
-            run.up_or_over.set()
-            self._ended.append(run)
+    def _begin(self, child: _Child) -> Life:
+        def end(run: Life) -> None:
+            self._lives.discard(run)
+            self._ended.append((child, run))
             self._news.set()
-            if run.is_up and run.wants_back():
+            if run.is_up and child.wants_back(run):
                 self._round.cancel()
+
+        is_tree = isinstance(getattr(child.spec.start, "__self__", None), Supervisor)
+        run = child.run = Life(child.spec, end, waits_for_ever=is_tree)
+        self._lives.add(run)
+        run.begin(f"{self.name}/{child.spec.name}")
+        return run
 
     async def _stop_runs(self, children: list[_Child]) -> None:
         """Stop children in reverse order, each by the ladder. Call it shielded."""
@@ -278,17 +266,29 @@ class Supervisor:
             run = child.run
             if run is None or run.over.is_set():
                 continue
-            run.is_stopping = True
-            if child.spec.ask_stop is not None:
-                child.spec.ask_stop()
-                with trio.move_on_after(child.spec.shutdown_s):
-                    await run.over.wait()
-            run.scope.cancel()
-            await run.over.wait()
-            if run.error is not None:
-                self._publish_crash(run)
+            await run.end(functools.partial(self._tell, child))
+            if run.is_abandoned and run in self._lives:
+                self._lives.discard(run)
+                self._abandoned += 1
+                self._tell(child, TimeoutError("it ignores being cancelled"), "abandoned")
+            elif run.error is not None:
+                self._tell(child, run.error)
 
-    def _publish_crash(self, run: _Run) -> None:
-        error = f"{type(run.error).__name__}: {run.error}"
-        child = run.child
-        self._publish(Crashed(child=child.spec.name, error=error, restarts=child.restarts))
+    def _tell(self, child: _Child, error: BaseException, cause: Cause = "fault") -> None:
+        try:
+            self._publish(
+                Crashed(
+                    child=child.spec.name,
+                    error=describe(error),
+                    restarts=child.restarts,
+                    cause=cause,
+                    traceback=trace(error),
+                )
+            )
+        except Exception as failed:  # noqa: BLE001  a hook that breaks is no reason to stop
+            self._warn(failed)
+
+    def _warn(self, error: Exception) -> None:
+        if not self._has_hook_failed:
+            self._has_hook_failed = True
+            _log.warning("hook.failed", supervisor=self.name, error=describe(error))

@@ -30,7 +30,7 @@ from envs_node.deploy.conduct import RunLostError
 from envs_node.deploy.config import Config, load_config
 from envs_node.messages.base import EnvsError
 from envs_node.messages.journal import JournalFullError
-from envs_node.supervisor.tree import SupervisorError
+from envs_node.supervisor.tally import SupervisorError
 
 _FAILURES = (SupervisorError, JournalFullError, RunLostError)
 """Errors of a run that was rightly asked for: exit 1. All others are misuse: exit 2."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -12,7 +13,8 @@ import trio.testing
 from envs_node.messages.lifecycle import Crashed
 from envs_node.supervisor.child import ChildSpec, Restart
 from envs_node.supervisor.intensity import Intensity
-from envs_node.supervisor.tree import Strategy, Supervisor, SupervisorError
+from envs_node.supervisor.tally import SupervisorError
+from envs_node.supervisor.tree import Strategy, Supervisor
 
 PATIENT = Intensity(burst=5, window_s=30, first_s=1, factor=2, longest_s=8, jitter=0)
 
@@ -62,6 +64,9 @@ class Stage:
     def crash(self, name: str) -> None:
         self.orders[name].set()
 
+    def note(self, crashed: Crashed) -> None:
+        self.crashes.append(msgspec.structs.replace(crashed, traceback=""))
+
     def tree(
         self,
         *specs: ChildSpec,
@@ -74,7 +79,7 @@ class Stage:
             strategy=strategy,
             intensity=intensity,
             chance=Random(0),
-            publish=self.crashes.append,
+            publish=self.note,
         )
 
 
@@ -123,7 +128,10 @@ async def test_spent_intensity_stops_everybody_and_escalates(
         stage.spec("a"), stage.spec("b", start_crashes=100), intensity=Intensity(burst=3)
     )
 
-    with pytest.raises(SupervisorError, match="more than 3 crashes in 30 s, the last of b"):
+    with pytest.raises(
+        SupervisorError,
+        match=r"^house/b crashed 4 times within 30 s, first with RuntimeError: b cannot",
+    ):
         await tree.run()
 
     assert stage.lives == ["+a", "-a"]
@@ -273,7 +281,7 @@ async def test_failure_travels_up_from_a_nested_supervisor(
         await trio.sleep(10)
 
         assert len(made) == 2
-        assert tree.statistics() == {"children": 2, "up": 2, "restarts": 1}
+        assert (tree.statistics()["up"], tree.statistics()["restarts"]) == (2, 1)
         tree.stop()
 
     assert stage.lives == ["+a", "+other", "-a", "+a", "-other", "-a"]
@@ -301,7 +309,10 @@ async def test_a_group_of_errors_is_one_crash(autojump_clock: trio.testing.MockC
 
     assert len(lives) == 2
     assert len(stage.crashes) == 1
-    assert stage.crashes[0].error.startswith("ExceptionGroup")
+    assert stage.crashes[0].error in (
+        "RuntimeError: one; RuntimeError: two",
+        "RuntimeError: two; RuntimeError: one",
+    )
 
 
 async def _fail(name: str) -> None:
@@ -325,7 +336,7 @@ async def test_children_come_and_go_while_it_runs(
         await trio.testing.wait_all_tasks_blocked()
         await tree.start_child(stage.spec("task", restart="never"))
 
-        assert tree.statistics() == {"children": 2, "up": 2, "restarts": 0}
+        assert (tree.statistics()["children"], tree.statistics()["up"]) == (2, 2)
         tree.stop()
 
     assert stage.lives == ["+a", "+b", "+task", "-b", "-task", "+task", "-task", "-a"]
