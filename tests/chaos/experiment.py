@@ -12,7 +12,7 @@ import msgspec
 
 from envs_node.deploy.run_folder import RunFolder
 from tests.chaos.audit import Found, judged_paths, look_into, misjudged
-from tests.chaos.overseer import Overseer
+from tests.chaos.overseer import Overseer, tails
 from tests.chaos.probe import Probe
 from tests.chaos.recovery import Recovery, measure
 from tests.chaos.residue import Residue
@@ -33,6 +33,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     for; 0 does no fit."""
     gap_s: float = 8.0
     """A fault waits no longer than this for the work to go on."""
+    kill_share: float = 0.6
+    """The rest is frozen for a while."""
     spare: tuple[str, ...] = ()
     """Services that are left alone."""
     play: Play = Play()
@@ -87,7 +89,7 @@ def _undisturbed(
             status = stage.search().wait(timeout=_SEARCH_S)
             wall_s["search undisturbed"] = round(time.monotonic() - began_s, 1)
         if status != 0:
-            raise AssertionError(f"undisturbed, the search ended with {status}:{overseer.tails()}")
+            raise AssertionError(f"undisturbed, the search ended with {status}:\n{tails(folder)}")
         return stage.run, stage.searched_bytes()
 
 
@@ -160,8 +162,14 @@ class _Stormy:
 
     def _draw(self, phase: Phase, count: int) -> list[Plan]:
         settings = self._settings
-        lease_s, spare = settings.play.lease_ms / 1000, frozenset(settings.spare)
-        return draw(settings.seed, phase, count, lease_s=lease_s, spare=spare)
+        return draw(
+            settings.seed,
+            phase,
+            count,
+            lease_s=settings.play.lease_ms / 1000,
+            spare=frozenset(settings.spare),
+            kill_share=settings.kill_share,
+        )
 
     def _under_storm(
         self,

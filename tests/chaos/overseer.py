@@ -196,13 +196,14 @@ class Overseer:
         """Processes of roles that ended though nobody wanted them to."""
         return [end for s in self.services.values() for end in s.ends if not end.is_wanted]
 
-    def tails(self, lines: int = 40) -> str:
-        """The last lines of every service's story."""
-        parts = []
-        for path in sorted(self.folder.glob("*.stderr")):
-            last = path.read_text(errors="replace").splitlines()[-lines:]
-            parts.append(f"--- {path.name}\n" + "\n".join(line[:400] for line in last))
-        return "\n".join(parts)
+
+def tails(folder: Path, lines: int = 40) -> str:
+    """The last lines of what every process in a folder told."""
+    parts = []
+    for path in sorted(folder.glob("*.stderr")):
+        last = path.read_text(errors="replace").splitlines()[-lines:]
+        parts.append(f"--- {path}\n" + "\n".join(line[:400] for line in last))
+    return "\n".join(parts)
 
 
 def wait_for(claim: Callable[[], bool], timeout_s: float) -> bool:

@@ -12,7 +12,6 @@ from envs_node.actors.desktop.kernel import control
 from tests.chaos.processes import Process, below, look_around
 
 _SET_CHILD_SUBREAPER = 36
-_SETTLE_S = 20.0
 
 
 class Residue:
@@ -22,7 +21,8 @@ class Residue:
     child, so that what is left is found by its parent and not by its name.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, settle_s: float = 20.0) -> None:
+        self._settle_s = settle_s
         self._folder = folder
         self._mounts = _mounts()
         self._groups = _control_groups()
@@ -43,7 +43,7 @@ class Residue:
 
     def left(self) -> list[str]:
         """A line for each thing that is still there after everything was stopped."""
-        deadline = time.monotonic() + _SETTLE_S
+        deadline = time.monotonic() + self._settle_s
         while self._living() and time.monotonic() < deadline:
             self._reap()
             time.sleep(0.1)

@@ -21,7 +21,6 @@ _WEIGHTS: dict[Phase, dict[str, int]] = {
 _PARTS = ("spawner", "zygote", "init", "xserver", "window-manager", "guest-server", "application")
 _PART_SHARE = 0.5
 """Of the faults of a desktop node that hit a part of it and not its main process."""
-_KILL_SHARE = 0.6
 _POLL_S = 0.05
 
 
@@ -62,7 +61,13 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def draw(
-    seed: int, phase: Phase, count: int, *, lease_s: float, spare: frozenset[str]
+    seed: int,
+    phase: Phase,
+    count: int,
+    *,
+    lease_s: float,
+    spare: frozenset[str],
+    kill_share: float = 0.6,
 ) -> list[Plan]:
     """The faults of a seed in a phase. The first ones are the same however many are drawn.
 
@@ -70,7 +75,12 @@ def draw(
         spare: services that are left alone.
     """
     chance = random.Random(f"{seed}/{phase}")
-    return [_draw_one(chance, number, phase, lease_s, spare) for number in range(count)]
+    plans = []
+    for number in range(count):
+        is_kill = chance.random() < kill_share
+        plan = _draw_one(chance, number, phase, lease_s, spare)
+        plans.append(msgspec.structs.replace(plan, freeze_s=0.0) if is_kill else plan)
+    return plans
 
 
 def _draw_one(
@@ -79,7 +89,6 @@ def _draw_one(
     weights = {name: w for name, w in _WEIGHTS[phase].items() if name not in spare}
     service = chance.choices([*weights], [*weights.values()])[0]
     is_part = service.startswith("desktops") and chance.random() < _PART_SHARE
-    is_kill = chance.random() < _KILL_SHARE
     is_long = chance.random() < 0.5
     freeze = chance.uniform(1.2, 1.8) if is_long else chance.uniform(0.1, 0.7)
     return Plan(
@@ -89,7 +98,7 @@ def _draw_one(
         service=service,
         part=chance.choice(_PARTS) if is_part else "role",
         pick=chance.random(),
-        freeze_s=0.0 if is_kill else round(freeze * lease_s, 2),
+        freeze_s=round(freeze * lease_s, 2),
     )
 
 
