@@ -13,6 +13,7 @@ import trio
 
 from envs_node import __version__
 from envs_node.actors.base import Actor
+from envs_node.actors.head.actor import Standing
 from envs_node.actors.ledger.actor import LedgerActor
 from envs_node.actors.loop import run_actor
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, MailboxFullError
@@ -31,6 +32,8 @@ from envs_node.messages.search import Progress, ProgressWanted, Tick
 from envs_node.messages.tasks import Task
 from envs_node.supervisor.child import ChildSpec
 from envs_node.supervisor.tree import Supervisor
+
+_STANDING_S = 2.0
 
 _log = structlog.get_logger(__name__)
 
@@ -114,6 +117,13 @@ class HeadRuns:
                 found = summarise_search(progress, progress.desktops)
                 write_json(folder.summary, Summary(run=run, version=__version__, search=found))
         _log.info("run.stopped", run=run)
+
+    async def standing(self) -> Standing:
+        """How the run stands; a scheduler that is busy is not waited for long."""
+        if self._folder is None:
+            return Standing()
+        progress = await self._progress(with_leases=True, timeout_s=_STANDING_S)
+        return Standing(run=self._folder.run, progress=progress)
 
     async def _stop_what_is_over(self) -> None:
         """Close a run whose client has gone away before its end."""
@@ -200,10 +210,13 @@ class HeadRuns:
                 except MailboxFullError:
                     _log.warning("tick.dropped", to=ref.name)
 
-    async def _progress(self) -> Progress | None:
+    async def _progress(
+        self, *, with_leases: bool = False, timeout_s: float = 10.0
+    ) -> Progress | None:
         scheduler = self._post.ref(ActorName("scheduler"), sender=ActorName("head"))
+        wanted = ProgressWanted(with_leases=with_leases)
         try:
-            answer = await scheduler.ask(ProgressWanted(), timeout_s=10)
+            answer = await scheduler.ask(wanted, timeout_s=timeout_s)
         except (AskTimeoutError, ActorCrashedError):
             return None
         return answer if isinstance(answer, Progress) else None

@@ -15,6 +15,7 @@ from envs_node.actors.loop import run_actor
 from envs_node.actors.post import Post
 from envs_node.actors.replay.actor import ReplayActor
 from envs_node.actors.replay.work import Slot, work
+from envs_node.deploy.health import Health
 from envs_node.messages.base import ActorName, DesktopId
 from envs_node.messages.lifecycle import Crashed
 from envs_node.supervisor.child import ChildSpec, Start
@@ -34,6 +35,7 @@ class DesktopSlot:
     Args:
         make_desktop: makes the actor that owns the desktop.
         make_verifier: makes the actor that judges it.
+        health: where the slot says how its desktop is.
         is_closing: whether the slot is about to be stopped: then it draws no work.
         chance: jitter of the back-off of its supervisor.
     """
@@ -45,6 +47,7 @@ class DesktopSlot:
         *,
         make_desktop: Callable[[DesktopId], Actor[Any]],
         make_verifier: Callable[[DesktopId], Actor[Any]],
+        health: Health | None = None,
         is_closing: Callable[[], bool] = lambda: False,
         chance: Random | None = None,
     ) -> None:
@@ -52,6 +55,7 @@ class DesktopSlot:
         self._id = desktop_id
         self._make_desktop = make_desktop
         self._make_verifier = make_verifier
+        self._health = health or Health()
         self._is_closing = is_closing
         self._chance = chance
         self._names = {kind: ActorName(f"{kind}/{desktop_id}") for kind in _KINDS}
@@ -74,8 +78,9 @@ class DesktopSlot:
             strategy="rest_for_one",
             intensity=SLOT_INTENSITY,
             chance=self._chance,
-            publish=tell_crash,
+            publish=self._publish,
         )
+        self._health.desktop(self._id, "starting")
         return ChildSpec(name=self._id, start=tree.run, shutdown_s=10.0)
 
     def _start(self, name: ActorName, make: Callable[[], Actor[Any]]) -> Start:
@@ -103,14 +108,19 @@ class DesktopSlot:
         slot = Slot(
             worker=me,
             desktop_id=self._id,
-            replay=refs(self._names["replay"]),
+            replay=self._health.watched(refs(self._names["replay"]), self._id),
             desktop=refs(self._names["desktop"]),
             scheduler=refs(ActorName("scheduler")),
             ledger=refs(ActorName("ledger")),
             refs=refs,
         )
+        self._health.desktop(self._id, "idle")
         task_status.started()
         await work(slot)
+
+    def _publish(self, crashed: Crashed) -> None:
+        tell_crash(crashed)
+        self._health.crashed(crashed, self._id)
 
 
 def tell_crash(crashed: Crashed) -> None:

@@ -16,8 +16,10 @@ from envs_node.actors.verifier.actor import VerifierActor
 from envs_node.actors.verifier.checker import Checker
 from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.config import DesktopSettings
+from envs_node.deploy.health import Health
 from envs_node.deploy.slot import SLOT_INTENSITY, DesktopSlot, tell_crash
 from envs_node.messages.base import DesktopId, EnvsError
+from envs_node.messages.lifecycle import Crashed
 from envs_node.supervisor.child import ChildSpec
 from envs_node.supervisor.tree import Supervisor
 
@@ -36,18 +38,20 @@ class Desktops:
         checker: CheckerSource,
         *,
         node: str,
+        health: Health | None = None,
     ) -> None:
         self._post = post
         self._settings = settings
         self._checker = checker
         self._node = node
+        self._health = health or Health()
         self._launcher: Launcher | None = None
         self._has_died = False
 
     def child(self) -> ChildSpec:
         """The whole role: when the launcher dies, every desktop is started anew."""
         slots = [self._slot(number).child() for number in range(self._settings.count)]
-        tree = Supervisor("slots", slots, intensity=SLOT_INTENSITY, publish=tell_crash)
+        tree = Supervisor("slots", slots, intensity=SLOT_INTENSITY, publish=self._publish)
         supervisor = Supervisor(
             "desktops",
             [
@@ -55,7 +59,7 @@ class Desktops:
                 ChildSpec(name="slots", start=tree.run, shutdown_s=15.0),
             ],
             strategy="rest_for_one",
-            publish=tell_crash,
+            publish=self._publish,
         )
         return ChildSpec(name="desktops", start=supervisor.run, shutdown_s=20.0)
 
@@ -69,12 +73,17 @@ class Desktops:
             self._has_died = True
         raise LauncherEndedError("the process that starts desktops has died")
 
+    def _publish(self, crashed: Crashed) -> None:
+        tell_crash(crashed)
+        self._health.crashed(crashed)
+
     def _slot(self, number: int) -> DesktopSlot:
         return DesktopSlot(
             self._post,
             DesktopId(f"{self._node}-{number}"),
             make_desktop=self._desktop,
             make_verifier=self._verifier,
+            health=self._health,
             is_closing=lambda: self._has_died,
         )
 

@@ -15,7 +15,7 @@ from envs_node.actors.nng import NngLinks, open_links
 from envs_node.actors.post import Post
 from envs_node.actors.trainer.actor import TrainerActor
 from envs_node.deploy.membership import HEAD
-from envs_node.deploy.slots import tell_crash
+from envs_node.deploy.slot import tell_crash
 from envs_node.messages.base import ActorName, EnvsError, RunId
 from envs_node.messages.fit import Fit, FitFailed, FitReport, FitRunning, FitSettings, Fitted
 from envs_node.messages.ledger import Trajectory

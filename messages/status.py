@@ -33,6 +33,8 @@ class NodeReport(msgspec.Struct, frozen=True, kw_only=True):
     """Messages and peers it refused."""
     degraded: tuple[str, ...] = ()
     """Each a reason in plain words; empty for a node in good health."""
+    doing: str = ""
+    """What it is at, in a few words; desktops say it for themselves."""
 
 
 class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):

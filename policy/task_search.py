@@ -1,9 +1,16 @@
-"""Decides what a free desktop should do for one task. No clocks, no chance, no I/O."""
+"""Decides what a free desktop should do for one task. No clocks, no chance, no I/O.
+
+What a branch does follows from what it is: its seed, its temperature and its place in the tree do
+not depend on when it was handed out, to whom, or how often it broke. So, while no budget binds, any
+order of events ends in the same tree and the same successes. What still depends on the order: which
+branches are bought when a budget cuts the search short (the next one is chosen by what is known
+and by measured prices), whether a failure seen in an equal state came early enough to spare a
+branch, and, of two successes that differ only in steps without effect, which one is certified.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections import OrderedDict
 
 import msgspec
 
@@ -17,12 +24,14 @@ from envs_node.messages.search import (
     Idle,
     LeafReached,
     LeaseLapsed,
+    LossCause,
     NodeReached,
     PrefixStep,
     Renewed,
     TaskProgress,
 )
 from envs_node.messages.tasks import Task
+from envs_node.policy.branches import OWN_CAUSES, Branch, Branches, Leases, rest_ms, seed_of
 from envs_node.policy.budget import Spent, why_spent
 from envs_node.policy.certify import certify_prefixes, to_trajectory
 from envs_node.policy.failures import FailureMemory
@@ -30,43 +39,13 @@ from envs_node.policy.tally import Tally
 from envs_node.policy.tree import Path, Price, Tree
 
 RETRY_MS = 200
-
-
-class Lease(Protocol):
-    """The right to work on a branch."""
-
-    @property
-    def item(self) -> BranchId:
-        """The branch."""
-
-    @property
-    def number(self) -> int:
-        """Fencing number: higher than that of every lease before it."""
-
-
-class Leases(Protocol):
-    """Who may work on which branch, until when; `supervisor/lease.py` has the real one."""
-
-    def grant(self, item: BranchId, holder: str, *, now_ns: int, length_ns: int) -> Lease | None:
-        """Lend a branch; None while somebody holds it."""
-
-    def renew(self, item: BranchId, number: int, *, now_ns: int, length_ns: int) -> bool:
-        """Extend a lease; False when the number is not the holder's."""
-
-    def release(self, item: BranchId, number: int) -> bool:
-        """End a lease; False when the number is not the holder's."""
-
-    def lapse(self, now_ns: int) -> Sequence[Lease]:
-        """End the leases that were not renewed in time, and return them."""
-
-
-class Branch(msgspec.Struct, kw_only=True):
-    """A piece of work, from the first time it is handed out until it is judged or given up."""
-
-    assign: Assign
-    source: LeafReached | None = None
-    """Of a certification: the success it must reproduce."""
-    losses: int = 0
+_ANSWERS_MAX = 4096
+_LAPSED = "the lease is over: the branch is another's now"
+_NO_START = {
+    "task": "the task's start could not be reached",
+    "desktop": "no desktop could show the task's start",
+    "verifier": "the checker could not judge the task's start",
+}
 
 
 class TaskSearch:
@@ -80,15 +59,12 @@ class TaskSearch:
         self._settings = settings
         self._leases = leases
         self._proposer = proposer
-        self._lease_ns = settings.lease_ms * 1_000_000
         self._tree = Tree(settings.support_min, settings.branches_node_max)
         self._failures = FailureMemory()
         self._price = Price()
-        self._running: dict[BranchId, Branch] = {}
-        self._waiting: list[Branch] = []
-        self._answers: dict[tuple[BranchId, int], Renewed | LeaseLapsed] = {}
+        self._branches = Branches(leases, settings)
+        self._answers: OrderedDict[tuple[BranchId, int], Renewed | LeaseLapsed] = OrderedDict()
         """What each holder of a branch was told of its report."""
-        self._policy = ""
         self._count = 0
         self._is_gated = False
         self._looks = 0
@@ -97,41 +73,82 @@ class TaskSearch:
         self._admissions: list[Trajectory] = []
         self._distinct: set[str] = set()
         self._end = ""
+        self._policy_losses = 0
+        """In a row: how often no policy answered since one did."""
+        self._policy_rests_ns = 0
+        """Nothing that needs the policy is handed out before then."""
+        self._policy_trouble = ""
+
+    def begin(self, number: int) -> None:
+        """Number leases from here: the reports of another run's branches are then strangers."""
+        self._leases.start_at(number)
 
     # What a desktop asks -------------------------------------------------------------------
 
     def next_work(self, worker: ActorName, now_ns: int) -> Assign | Idle:
-        """Choose work for a free desktop."""
+        """Choose work for a free desktop. Whatever it held goes to others: it asks, so it is free.
+
+        A request that is asked again because its answer was lost is answered anew in this way.
+        """
+        self.freed(worker, now_ns)
         self.lapse(now_ns)
-        branch = self._choose() if not self._end else None
+        branch = self._choose(now_ns) if not self._end else None
         if branch is not None:
-            return self._lend(branch, worker, now_ns)
-        if not self._end and not self._running:
-            self._end = self._why_over() or "nothing left to try"
+            self.tally.branches += 1
+            return self._branches.lend(branch, worker, now_ns)
+        if not self._end and self._branches.is_empty and not self._rests(now_ns):
+            self._finish()
         if self._end:
             return Idle(retry_ms=0, is_over=True)
         return Idle(retry_ms=RETRY_MS)
 
     def renew(self, branch_id: BranchId, lease: int, now_ns: int) -> Renewed | LeaseLapsed:
         """Extend a lease."""
-        is_held = self._leases.renew(branch_id, lease, now_ns=now_ns, length_ns=self._lease_ns)
-        if is_held and branch_id in self._running:
+        if self._branches.renew(branch_id, lease, now_ns):
             return Renewed(branch_id=branch_id, lease=lease)
-        return _lapsed(branch_id, lease)
+        return LeaseLapsed(branch_id=branch_id, lease=lease, reason=_LAPSED)
 
     def node_reached(self, report: NodeReached, now_ns: int) -> Renewed | LeaseLapsed:
-        """Take in a node and what the policy proposed there."""
+        """Take in a node and what the policy proposed there. Told twice, it is one look."""
         answer = self.renew(report.branch_id, report.lease, now_ns)
-        if isinstance(answer, Renewed):
-            self._tree.add(report.path, report.signature, report.buckets, report.followed)
+        if isinstance(answer, LeaseLapsed):
+            return answer
+        branch = self._branches.get(report.branch_id)
+        assert branch is not None, "what is renewed is driven"
+        why = self._refusal(report, branch)
+        if why:
+            return self._refuse(report, f"a state that makes no sense: {why}", now_ns)
+        self._policy_answers()
+        self._tree.add(
+            report.path,
+            report.signature,
+            report.buckets,
+            report.followed,
+            branch_id=report.branch_id,
+            rank=(branch.number, _origin(branch.assign)),
+        )
         return answer
 
-    def leaf_reached(self, report: LeafReached) -> Renewed | LeaseLapsed:
+    def leaf_reached(self, report: LeafReached, now_ns: int) -> Renewed | LeaseLapsed:
         """Take in how a branch ended. A repeated report is answered alike and counted once."""
         key = (report.branch_id, report.lease)
         if key not in self._answers:
-            self._answers[key] = self._first_report(report)
+            self._answers[key] = self._first_report(report, now_ns)
+            if len(self._answers) > _ANSWERS_MAX:
+                self._answers.popitem(last=False)
         return self._answers[key]
+
+    def freed(self, worker: ActorName, now_ns: int) -> None:
+        """Send out again what a worker held that holds nothing now."""
+        for branch in self._branches.freed(worker):
+            self._lost(branch, "its worker started over", "", now_ns, is_own=False)
+
+    def lapse(self, now_ns: int) -> None:
+        """Send out again what was lent and not renewed in time."""
+        for branch in self._branches.lapsed(now_ns):
+            self._lost(branch, "its desktop was not heard of in time", "", now_ns, is_own=False)
+
+    # What is told of it --------------------------------------------------------------------
 
     def take_admissions(self) -> tuple[Trajectory, ...]:
         """The trajectories that came about since the last call; the ledger must hear of them."""
@@ -149,30 +166,37 @@ class TaskSearch:
             self._distinct.add(trajectory.id)
             self.tally.distinct = len(self._distinct)
 
-    def lapse(self, now_ns: int) -> None:
-        """Send out again what was lent and not renewed in time."""
-        for lease in self._leases.lapse(now_ns):
-            branch = self._running.pop(lease.item, None)
-            if branch is not None:
-                self._lost(branch, "its desktop was not heard of in time")
-
     def progress(self) -> TaskProgress:
         """Where this search stands."""
-        state = "running" if self._is_gated or self._running else "waiting"
-        return self.tally.progress(self.task, state, self._end, len(self._tree))
+        state = "waiting" if not self._is_gated and self._branches.is_empty else "running"
+        waits_for = f"waits for the policy: {self._policy_trouble}" if self._policy_losses else ""
+        return self.tally.progress(
+            self.task, state, self._end, len(self._tree), waits_for=waits_for
+        )
 
     @property
     def is_over(self) -> bool:
         """True when no more work will come."""
         return bool(self._end)
 
+    @property
+    def tree(self) -> Tree:
+        """The states reached so far; not to be changed."""
+        return self._tree
+
     # Choosing ------------------------------------------------------------------------------
 
-    def _choose(self) -> Branch | None:
-        if self._waiting:
-            return self._waiting.pop(0)
+    def _choose(self, now_ns: int) -> Branch | None:
+        rests = self._rests(now_ns)
+        waiting = self._branches.take(
+            now_ns, lambda branch: not (rests and _needs_policy(branch.assign.kind))
+        )
+        if waiting is not None:
+            return waiting
         if not self._is_gated:
-            return None if self._running else self._new("gate")
+            return self._new("gate") if self._branches.is_empty else None
+        if rests:
+            return None
         if self._settings.rollouts:
             return self._next_rollout()
         if self._why_over():
@@ -185,17 +209,18 @@ class TaskSearch:
         """From the start, following the policy; at more temperature the more often."""
         temperature = self._settings.temperature * (1 + 0.5 * self._looks)
         self._looks += 1
-        return self._new("explore", temperature=temperature)
+        return self._new("explore", number=self._looks, temperature=temperature)
 
     def _look_again(self) -> Branch | None:
         is_wanted = self.tally.verified == 0 and self._looks < self._settings.looks_max
-        return self._look() if is_wanted and not self._running else None
+        return self._look() if is_wanted and self._branches.is_empty else None
 
     def _next_rollout(self) -> Branch | None:
         if self._rollouts_sent > self._settings.rollouts:
             return None
         self._rollouts_sent += 1
-        return self._new("rollout", is_greedy=self._rollouts_sent == 1)
+        number = self._rollouts_sent
+        return self._new("rollout", number=number, is_greedy=number == 1)
 
     def _strike_off(self) -> Branch | None:
         best: tuple[float, Path, Bucket] | None = None
@@ -212,19 +237,32 @@ class TaskSearch:
         self._tree.take(path, bucket.fingerprint)
         return self._new("explore", prefix=self._tree.prefix(path), strike_off=bucket)
 
+    def _rests(self, now_ns: int) -> bool:
+        """Whether the policy is given time to come back. Never for longer than its rest."""
+        rest_ns = rest_ms(self._policy_losses) * 1_000_000
+        return now_ns < self._policy_rests_ns <= now_ns + rest_ns
+
     def _why_over(self) -> str:
-        exploring = sum(1 for b in self._running.values() if b.assign.kind == "explore")
         spent = Spent(
-            leaves=self.tally.leaves + exploring,
+            leaves=self.tally.leaves + self._branches.exploring(),
             actions=self.tally.replayed_actions + self.tally.new_actions,
             successes=self.tally.distinct,
         )
         return why_spent(spent, self._settings)
 
+    def _finish(self) -> None:
+        self._end = self._why_over() or "nothing left to try"
+        tally = self.tally
+        if tally.lost:
+            self._end += f"; {tally.lost} branches were given up, the last because {tally.lost_why}"
+        if tally.lost and not tally.leaves:  # nothing was learned of the task: that is no end
+            tally.refuse(tally.lost_cause)
+
     def _new(
         self,
         kind: BranchKind,
         *,
+        number: int = 0,
         prefix: tuple[PrefixStep, ...] = (),
         strike_off: Bucket | None = None,
         is_greedy: bool = False,
@@ -248,49 +286,80 @@ class TaskSearch:
             temperature=temperature or settings.temperature,
             is_greedy=is_greedy,
             fingerprint=settings.fingerprint,
-            seed=settings.seed * 1_000_003 + self._count,
+            keep_frames=settings.keep_frames,
         )
-        return Branch(assign=assign, source=source)
+        seed = seed_of(settings.seed, self.task.id, kind, _origin(assign), number)
+        assign = msgspec.structs.replace(assign, seed=seed)
+        return Branch(assign=assign, number=number, source=source)
 
-    def _lend(self, branch: Branch, worker: ActorName, now_ns: int) -> Assign:
-        branch_id = branch.assign.branch_id
-        lease = self._leases.grant(branch_id, worker, now_ns=now_ns, length_ns=self._lease_ns)
-        assert lease is not None, "a branch that waits is held by nobody"
-        branch.assign = msgspec.structs.replace(branch.assign, lease=lease.number)
-        self._running[branch_id] = branch
-        self.tally.branches += 1
-        return branch.assign
+    # Refusing and losing ---------------------------------------------------------------------
+
+    def _refusal(self, report: NodeReached, branch: Branch) -> str:
+        if report.task_id != self.task.id or branch.assign.kind != "explore":
+            return f"branch {report.branch_id} reports no states of {report.task_id}"
+        return self._tree.refusal(report.path, report.buckets, report.followed)
+
+    def _refuse(
+        self, report: NodeReached | LeafReached, why: str, now_ns: int
+    ) -> Renewed | LeaseLapsed:
+        """End the lease of a branch whose driver talks nonsense, and send it out again."""
+        branch = self._branches.end(report.branch_id, report.lease)
+        assert branch is not None, "refused under its own lease"
+        self.tally.refused += 1
+        self._lost(branch, why, "desktop", now_ns, is_own=True)
+        return LeaseLapsed(branch_id=report.branch_id, lease=report.lease, reason=why)
+
+    def _lost(
+        self, branch: Branch, why: str, cause: LossCause, now_ns: int, *, is_own: bool
+    ) -> None:
+        """A branch broke through no fault of its policy: once more, elsewhere, or give up."""
+        if self._branches.send_again(branch, cause, now_ns, is_own=is_own):
+            self.tally.reassigned += 1
+            return
+        self.tally.give_up(why, cause)
+        if branch.assign.kind == "gate":
+            start = _NO_START.get(cause or "task", "the task's start was never judged")
+            self._end = f"{start}: {why}"
+            self.tally.refuse(cause)
+        elif branch.assign.kind == "certify":
+            self._certify_failed(branch)
+
+    def _policy_is_away(self, why: str, now_ns: int) -> None:
+        self._policy_losses += 1
+        self._policy_trouble = why
+        self._policy_rests_ns = now_ns + rest_ms(self._policy_losses) * 1_000_000
+
+    def _policy_answers(self) -> None:
+        self._policy_losses = 0
+        self._policy_trouble = ""
 
     # Learning from a leaf --------------------------------------------------------------------
 
-    def _first_report(self, report: LeafReached) -> Renewed | LeaseLapsed:
-        branch = self._running.get(report.branch_id)
-        if branch is None or not self._leases.release(report.branch_id, report.lease):
+    def _first_report(self, report: LeafReached, now_ns: int) -> Renewed | LeaseLapsed:
+        branch = self._branches.get(report.branch_id)
+        if branch is None or branch.assign.lease != report.lease:
             self.tally.refused += 1
-            return _lapsed(report.branch_id, report.lease)
-        del self._running[report.branch_id]
-        self._policy = report.policy or self._policy
-        self.tally.add_leaf(report)
+            return LeaseLapsed(branch_id=report.branch_id, lease=report.lease, reason=_LAPSED)
+        if report.task_id != self.task.id or report.kind != branch.assign.kind:
+            why = f"a {report.kind} of {report.task_id} is not what it was sent out for"
+            return self._refuse(report, why, now_ns)
+        self._branches.end(report.branch_id, report.lease)
+        is_broken = report.verdict is None or report.verdict.verdict == "infra"
+        self.tally.add_leaf(report, branch.number, is_broken=is_broken)
         self._learn_price(report)
-        if _is_broken(report):
-            self._lost(branch, report.verdict.reason if report.verdict else report.detail)
+        if is_broken:
+            self._broken(branch, report, now_ns)
         else:
             self._judged(branch, report)
         return Renewed(branch_id=report.branch_id, lease=report.lease)
 
-    def _lost(self, branch: Branch, why: str) -> None:
-        """A branch broke through no fault of its policy: once more, elsewhere, or give up."""
-        branch.losses += 1
-        if branch.losses <= self._settings.infra_retries_max:
-            self.tally.reassigned += 1
-            self._waiting.insert(0, branch)
-            return
-        self.tally.lost += 1
-        if branch.assign.kind == "gate":
-            self._end = f"the task's start could not be reached: {why}"
-            self.tally.refuse()
-        elif branch.assign.kind == "certify":
-            self._certify_failed(branch)
+    def _broken(self, branch: Branch, report: LeafReached, now_ns: int) -> None:
+        cause, why = report.cause, report.detail
+        if report.verdict is not None:  # what the verifier itself calls infra
+            cause, why = cause or "verifier", report.verdict.reason
+        if cause == "policy":
+            self._policy_is_away(why, now_ns)
+        self._lost(branch, why, cause, now_ns, is_own=cause in OWN_CAUSES)
 
     def _judged(self, branch: Branch, report: LeafReached) -> None:
         verdict = report.verdict
@@ -300,10 +369,11 @@ class TaskSearch:
             self._gated(report)
         elif report.kind == "certify":
             if is_success:
-                self._admit(report, is_certified=True)
+                self._admit(report, branch, is_certified=True)
             else:
                 self._certify_failed(branch)
         else:
+            self._policy_answers()
             # What the checker could not judge proves nothing about the actions before it.
             for step in report.steps if verdict.verdict in ("success", "failure") else ():
                 self._failures.record(
@@ -330,7 +400,7 @@ class TaskSearch:
             self.tally.repeated += 1
             return
         self._paths.add(path)
-        self._waiting.insert(0, self._new("certify", prefix=trimmed, source=report))
+        self._branches.put(self._new("certify", prefix=trimmed, source=report))
 
     def _certify_failed(self, branch: Branch) -> None:
         source = branch.source
@@ -338,15 +408,16 @@ class TaskSearch:
         full = certify_prefixes(source)[-1]
         if len(branch.assign.prefix) == len(full):
             self.tally.uncertified += 1
-            self._admit(source, is_certified=False)
+            self._admit(source, branch, is_certified=False)
             return
-        self._waiting.insert(0, self._new("certify", prefix=full, source=source))
+        self._branches.put(self._new("certify", prefix=full, source=source))
 
-    def _admit(self, leaf: LeafReached, *, is_certified: bool) -> None:
+    def _admit(self, leaf: LeafReached, branch: Branch, *, is_certified: bool) -> None:
+        assert branch.source is not None, "a certification has its success"
         trajectory = to_trajectory(
             self.task,
-            # A certification asks no policy; its path is that of the policy that searches.
-            msgspec.structs.replace(leaf, policy=leaf.policy or self._policy),
+            # A certification asks no policy; its path is that of the policy that found it.
+            msgspec.structs.replace(leaf, policy=branch.source.policy),
             self._settings.fingerprint,
             success_rate=self.tally.success_rate(),
             is_certified=is_certified,
@@ -361,11 +432,11 @@ class TaskSearch:
             self._price.learn(reset_ms=cost.reset_ms, steps=steps, steps_ms=steps_ms)
 
 
-def _is_broken(report: LeafReached) -> bool:
-    return report.verdict is None or report.verdict.verdict == "infra"
+def _needs_policy(kind: BranchKind) -> bool:
+    return kind in ("explore", "rollout")
 
 
-def _lapsed(branch_id: BranchId, lease: int) -> LeaseLapsed:
-    return LeaseLapsed(
-        branch_id=branch_id, lease=lease, reason="the lease is over: the branch is another's now"
-    )
+def _origin(assign: Assign) -> Path:
+    """The path that a branch is sent along: with its kind and number, what it is."""
+    path = tuple(step.fingerprint for step in assign.prefix)
+    return (*path, assign.strike_off.fingerprint) if assign.strike_off else path

@@ -55,9 +55,10 @@ class SearchActor(Actor[SearchHeard]):
                 return self._search.node_reached(message, now_ns)
             case LeafReached():
                 return await self._leaf(message)
-            case ProgressWanted():
+            case ProgressWanted(with_leases=with_leases):
+                leases = self._search.lent(now_ns) if with_leases else ()
                 progress = self._search.progress()
-                return Progress(tasks=(progress,), is_over=self._search.is_over)
+                return Progress(tasks=(progress,), is_over=self._search.is_over, leases=leases)
             case Tick():
                 self._search.lapse(now_ns)
                 return None

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from envs_node.actors.head.actor import HeadActor
+from envs_node.actors.head.actor import HeadActor, Standing
 from envs_node.actors.loop import run_actor
 from envs_node.actors.mailbox import Ref
 from envs_node.actors.post import Post
@@ -44,6 +44,9 @@ class FakeRuns:
 
     async def stop(self, run: str) -> None:
         self.on.remove(run)
+
+    async def standing(self) -> Standing:
+        return Standing()
 
 
 @asynccontextmanager
