@@ -75,6 +75,10 @@ class Tally:
         own = sum(end.child == child for end in ends)
         return backoff_s(own, self._intensity, chance)
 
+    def forget(self) -> None:
+        """Hold nothing against anybody any more; the numbers of restarts stay."""
+        self._ends = {False: [], True: []}
+
     def failure(self, *, is_preempted: bool) -> SupervisorError:
         """The error of having given up over the ends of this kind."""
         ends = self._ends[is_preempted]

@@ -74,6 +74,7 @@ class Supervisor:
         if len(set(names)) < len(names):
             raise ValueError(f"two children of {name} have one name: {names}")
         self.name = name
+        self._specs = tuple(children)
         self._children = {spec.name: _Child(spec) for spec in children}
         self._strategy = strategy
         self._chance = chance or Random()
@@ -90,11 +91,18 @@ class Supervisor:
         self._is_stopped = False
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Start the children and keep them alive, until cancelled or told to `stop`. Runs once.
+        """Start the children and keep them alive, until cancelled or told to `stop`.
+
+        Run again after that, it begins anew with the children it was made with.
 
         Raises:
             SupervisorError: the restart intensity is spent; all children have been stopped.
         """
+        assert self._keepers is None, f"{self.name} runs already"
+        self._children = {spec.name: _Child(spec) for spec in self._specs}
+        self._failure = None
+        self._ended.clear()
+        self._tally.forget()
         try:
             async with trio.open_nursery() as self._keepers:
                 if self._is_stopped:

@@ -377,3 +377,22 @@ async def test_stopping_and_removing_at_once_waits_for_the_child_that_is_removed
         nursery.start_soon(tree.stop_child, "slow")
         await trio.sleep(1)
         tree.stop()
+
+
+async def test_a_supervisor_that_gave_up_begins_anew_when_it_is_restarted(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    lives: list[str] = []
+    errors: list[BaseException] = [ValueError(str(n)) for n in range(5)]
+    below = Supervisor(
+        "below", [ChildSpec(name="a", start=dying(errors, lives))], intensity=Intensity(burst=3)
+    )
+    tree = Supervisor("house", [ChildSpec(name="below", start=below.run)])
+    async with trio.open_nursery() as nursery:
+        await nursery.start(tree.run)
+        await trio.sleep(60)
+
+        assert below.statistics()["up"] == 1
+        assert tree.statistics()["restarts"] == 1
+        tree.stop()
+    assert len(lives) == 6
