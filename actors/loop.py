@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from types import TracebackType
-from typing import NoReturn, TypeVar, cast
+from typing import TypeVar, cast
 
 import structlog
 import trio
 
 from envs_node.actors.base import Actor
-from envs_node.actors.mailbox import MAILBOX_LENGTH, Delivery, Mailbox
+from envs_node.actors.mailbox import MAILBOX_LENGTH, Mailbox
 from envs_node.actors.post import Post
 from envs_node.messages.base import ActorName, Envelope, Message, MessageId
 from envs_node.messages.lifecycle import ActorFailed
@@ -62,7 +62,7 @@ async def run_actor(
     stop_s: float = STOP_S,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Run an actor until it is cancelled or crashes. A child of a supervisor.
+    """Run an actor until it is cancelled, crashes or is evicted. A child of a supervisor.
 
     It is started when `actor.start()` is done; messages that come before wait in the mailbox.
     When it ends, whoever waits for an answer is told at once, and `actor.stop()` has `stop_s`.
@@ -72,13 +72,13 @@ async def run_actor(
     """
     mailbox = Mailbox(name, mailbox_length)
     try:
-        with _Door(post, mailbox) as door:
+        with _Door(post, mailbox):
             if post.recorder is not None and post.recorder.wants(name):
                 await post.recorder.room()
                 post.recorder.started(name)
             await actor.start()
             task_status.started()
-            await _hear_all(actor, post, mailbox, door)
+            await _hear_all(actor, post, mailbox)
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + stop_s):
             await actor.stop()
@@ -90,11 +90,9 @@ class _Door:
     def __init__(self, post: Post, mailbox: Mailbox) -> None:
         self._post = post
         self._mailbox = mailbox
-        self.current: Delivery | None = None
 
-    def __enter__(self) -> _Door:
+    def __enter__(self) -> None:
         self._post.register(self._mailbox)
-        return self
 
     def __exit__(
         self,
@@ -103,26 +101,32 @@ class _Door:
         trace: TracebackType | None,
     ) -> None:
         self._post.remove(self._mailbox)
+        if self._mailbox.is_closed:
+            return
         is_stopped = error is None or isinstance(error, trio.Cancelled)
         reason = "it was stopped" if is_stopped else f"it crashed: {error!r}"[:REASON_CHARS_MAX]
         failed = ActorFailed(to=self._mailbox.name, reason=reason)
-        recorder = self._post.recorder
-        if self.current is not None:
-            if not is_stopped and recorder is not None and recorder.wants(self._mailbox.name):
-                recorder.answered(self.current.envelope, failed)
-            self.current.answer(failed)
-        for delivery in self._mailbox.empty_nowait():
-            delivery.answer(failed)
+        if not is_stopped:
+            self._record(failed)
+        self._mailbox.close(failed)
+
+    def _record(self, failed: ActorFailed) -> None:
+        recorder, current = self._post.recorder, self._mailbox.current
+        if current is not None and recorder is not None and recorder.wants(self._mailbox.name):
+            recorder.answered(current.envelope, failed)
 
 
-async def _hear_all(actor: Actor[_HeardT], post: Post, mailbox: Mailbox, door: _Door) -> NoReturn:
+async def _hear_all(actor: Actor[_HeardT], post: Post, mailbox: Mailbox) -> None:
+    """Hear until the mailbox is closed: the actor was given up, and another has its name."""
     answers = Answers()
     recorder = post.recorder
     is_journalled = recorder is not None and recorder.wants(mailbox.name)
     refused: set[type[Message]] = set()
-    while True:
-        delivery = door.current = await mailbox.get()
-        request = delivery.envelope
+    while not mailbox.is_closed:
+        try:
+            request = (await mailbox.get()).envelope
+        except trio.EndOfChannel:
+            return
         answer: Message | None
         if answers.knows(request):
             answer = answers.get(request)
@@ -130,15 +134,13 @@ async def _hear_all(actor: Actor[_HeardT], post: Post, mailbox: Mailbox, door: _
             answer = _refuse(request, refused)
         else:
             if is_journalled and recorder is not None:
-                await recorder.room(request.message)
                 recorder.heard(request)
             actor.envelope = request
             answer = await actor.hear(cast(_HeardT, request.message))
             answers.put(request, answer)
-            if is_journalled and recorder is not None:
+            if is_journalled and recorder is not None and not mailbox.is_closed:
                 recorder.answered(request, answer)
-        door.current = None
-        delivery.answer(answer)
+        mailbox.answer(answer)
 
 
 def _refuse(request: Envelope[Message], refused: set[type[Message]]) -> ActorFailed:

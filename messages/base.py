@@ -41,7 +41,8 @@ class Envelope(msgspec.Struct, Generic[MessageT], frozen=True, kw_only=True):
     sequence: int
     """Position among all envelopes of this sender's process, from 0."""
     time_ns: int
-    """Wall clock when it was sent, in ns since 1970. The only clock a deciding actor may read."""
+    """When the receiver's post took it in, in ns since 1970, by a clock that setting the wall clock
+    does not move; on its way, when it was sent. The only clock a deciding actor may read."""
     message: MessageT
     cause: MessageId | None = None
     """Id of the request this answers."""

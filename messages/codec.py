@@ -69,7 +69,7 @@ def encode(envelope: Envelope[Message]) -> bytes:
     return data
 
 
-def decode(data: bytes) -> Envelope[AnyMessage]:
+def decode(data: bytes | memoryview) -> Envelope[AnyMessage]:
     """Decode and validate an envelope.
 
     Raises:

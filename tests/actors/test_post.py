@@ -10,6 +10,7 @@ from envs_node.actors.loop import Answers, run_actor
 from envs_node.actors.mailbox import (
     MAILBOX_LENGTH,
     ActorCrashedError,
+    AskTimeoutError,
     Mailbox,
     MailboxFullError,
 )
@@ -80,7 +81,9 @@ def test_two_processes_never_make_the_same_id() -> None:
     assert len(ids) == 150
 
 
-async def test_a_full_mailbox_refuses_what_is_told_and_fails_what_is_asked() -> None:
+async def test_a_full_mailbox_refuses_what_is_told_and_holds_what_is_asked(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     post = Post(RunId("r"))
     post.register(Mailbox(ECHO))
     ref = post.ref(ECHO, sender=ME)
@@ -89,8 +92,9 @@ async def test_a_full_mailbox_refuses_what_is_told_and_fails_what_is_asked() -> 
 
     with pytest.raises(MailboxFullError):
         ref.tell(Tick())
-    with pytest.raises(ActorCrashedError, match="the mailbox of echo/0 is full"):
+    with pytest.raises(AskTimeoutError, match="echo/0 did not answer Tick within 1 s"):
         await ref.ask(Tick(), timeout_s=1)
+    assert post.statistics()["busy"] > 5
 
 
 async def test_what_is_told_to_nobody_is_counted() -> None:
@@ -98,7 +102,7 @@ async def test_what_is_told_to_nobody_is_counted() -> None:
 
     post.ref(ECHO, sender=ME).tell(Tick())
 
-    assert post.statistics() == {"actors": 0, "routes": 0, "undelivered": 1}
+    assert post.statistics() == {"actors": 0, "routes": 0, "undelivered": 1, "busy": 0}
 
 
 def test_a_name_is_registered_once() -> None:
