@@ -51,14 +51,18 @@ class Room:
         """Return when there is room. Looks at most once a second."""
         if not self._paused and trio.current_time() - self._looked_s < CHECK_S:
             return
-        while not self._look():
-            await trio.sleep(CHECK_S)
+        await self._find_room()
 
     async def wait_after(self, reason: str) -> None:
         """Somebody's write found no room: pause, and return after another look that finds some."""
         self._pause(reason)
         await trio.sleep(CHECK_S)
-        while not self._look():
+        await self._find_room()
+
+    async def _find_room(self) -> None:
+        while True:
+            if self._look():
+                return
             await trio.sleep(CHECK_S)
 
     def _look(self) -> bool:

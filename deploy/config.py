@@ -46,9 +46,22 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     node: str = ""
     """Name of this node; made from the host's name and the role unless given."""
     listen: str = "tcp://127.0.0.1:7711"
-    """Address a head or policy node listens at."""
+    """Address a head or policy node listens at: `tls+tcp://0.0.0.0:7711` for other machines."""
+    host: str = ""
+    """What other machines call this one, where it listens; its name unless given."""
     head: str = ""
     """Address of the head, for the other roles."""
+    token_file: str = ""
+    """File with a join token, for a node that has no certificate yet; else ENVS_NODE_TOKEN."""
+    silence_s: float = 300.0
+    """How long `search --head` waits for a head that went away, before it gives the run up."""
+
+
+class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a run leaves on the disk."""
+
+    free_bytes_min: int = 256 * 1024 * 1024
+    """With less than this free the run pauses until there is room; 0 pauses when writes fail."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,6 +72,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     link: LinkSettings = LinkSettings()
     search: SearchSettings = SearchSettings()
     fit: FitSettings = FitSettings()
+    journal: JournalSettings = JournalSettings()
 
 
 def load_config(path: Path | None) -> Config:
@@ -93,6 +107,8 @@ def check_config(config: Config) -> None:
         ("desktop.width", config.desktop.width, 320, 7680),
         ("desktop.height", config.desktop.height, 240, 4320),
         ("policy.threads", config.policy.threads, 1, 256),
+        ("link.silence_s", config.link.silence_s, 1, 86_400),
+        ("journal.free_bytes_min", config.journal.free_bytes_min, 0, 2**50),
         ("search.samples", search.samples, 1, 256),
         ("search.temperature", search.temperature, 0.01, 10),
         ("search.support_min", search.support_min, 1, search.samples),

@@ -20,13 +20,14 @@ from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Mailbox
 from envs_node.actors.post import Post
 from envs_node.actors.scheduler.actor import SchedulerActor
 from envs_node.deploy.config import Config
-from envs_node.deploy.journals import RebuiltSearch, entries_of, open_recorder
+from envs_node.deploy.journals import RebuiltSearch
 from envs_node.deploy.parts import HeadParts
-from envs_node.deploy.run_folder import RunFolder, write_json
+from envs_node.deploy.run_folder import RunFolder, find_unfinished, write_json
+from envs_node.deploy.run_journal import RunJournal
 from envs_node.deploy.slot import tell_crash
 from envs_node.deploy.summary import Summary, summarise_search
 from envs_node.messages.base import ActorName, EnvsError, TaskId
-from envs_node.messages.journal import JournalWriter
+from envs_node.messages.journal import JournalError
 from envs_node.messages.lifecycle import SearchSettings, StartRun
 from envs_node.messages.search import Progress, ProgressWanted, Tick
 from envs_node.messages.tasks import Task
@@ -72,27 +73,31 @@ class HeadRuns:
         self._extra = extra
         self._parts = parts or HeadParts()
         self._folder: RunFolder | None = None
-        self._writer: JournalWriter | None = None
+        self._journal: RunJournal | None = None
 
     async def start(self, request: StartRun) -> None:
-        """Start a run.
+        """Start a run, or go on with one. Resuming the run that is on changes nothing.
 
         Raises:
-            EnvsError: another run is on, or its folder or journal cannot be used.
+            EnvsError: another run is on, its folder or journal cannot be used, or it would go on
+                otherwise than it began.
         """
         await self._stop_what_is_over()
         if self._folder is not None:
+            if request.is_resumed and request.run == self._folder.run:
+                return
             raise RunRefusedError(
                 f"the run {self._folder.run} is on; wait until it is over, or restart the head"
             )
         folder = await self._parts.run_blocking(functools.partial(self._open_folder, request))
         tasks = {task.id: task for task in folder.load_tasks()}
-        self._writer = self._parts.open_journal(folder.journal)
-        self._folder = folder
-        self._post.recorder = open_recorder(self._writer)
+        journal = await self._parts.run_blocking(functools.partial(self._open_journal, folder))
+        folder.reopen()
+        self._folder, self._journal = folder, journal
+        self._post.recorder = journal.recorder
         tree = Supervisor(
             request.run,
-            self._children(folder, tasks, request.settings),
+            self._children(folder, journal, tasks, is_resumed=request.is_resumed),
             chance=self._parts.chance(),
             publish=tell_crash,
         )
@@ -101,18 +106,36 @@ class HeadRuns:
             ChildSpec(name=_child_name(request.run), start=tree.run, shutdown_s=30.0)
         )
 
+    async def resume_last(self) -> None:
+        """Go on with the run that was on when this head died, if one was.
+
+        Raises:
+            EnvsError: see `start`.
+        """
+        folder = await self._parts.run_blocking(functools.partial(find_unfinished, self._root))
+        if folder is not None:
+            settings = folder.manifest().config.search
+            request = StartRun(run=folder.run, tasks=(), settings=settings, is_resumed=True)
+            await self.start(request)
+
+    def why_paused(self) -> str:
+        """Why the run does not go on, and the way out; empty while it does."""
+        return "" if self._journal is None else self._journal.room.why_paused()
+
     async def stop(self, run: str) -> None:
         """Stop a run and write its summary."""
-        folder, writer = self._folder, self._writer
-        if folder is None or writer is None or folder.run != run:
+        folder, journal = self._folder, self._journal
+        if folder is None or journal is None or folder.run != run:
             return
         progress = await self._progress()
         await self._supervisor.stop_child(_child_name(run))
         self._post.recorder = None
-        writer.close()
-        self._folder = self._writer = None
+        await journal.close()
+        self._folder = self._journal = None
+        is_over = progress is not None and progress.is_over
+        folder.end(is_over=is_over, why="all is done" if is_over else "it was stopped")
         if progress is not None:
-            write_json(folder.path / "progress.json", progress)
+            write_json(folder.progress, progress)
             if folder.manifest().kind == "search":
                 found = summarise_search(progress, progress.desktops)
                 write_json(folder.summary, Summary(run=run, version=__version__, search=found))
@@ -136,7 +159,7 @@ class HeadRuns:
             raise RunRefusedError(f"{request.run!r} is no name of a run: it must be one file name")
         path = self._root / request.run
         if request.is_resumed:
-            return RunFolder.open(path)
+            return self._reopen_folder(path, request)
         try:
             tasks = tuple(msgspec.msgpack.decode(data, type=Task) for data in request.tasks)
         except msgspec.DecodeError as error:
@@ -151,28 +174,57 @@ class HeadRuns:
             kind="eval" if request.settings.rollouts else "search",
         )
 
+    def _reopen_folder(self, path: Path, request: StartRun) -> RunFolder:
+        folder = RunFolder.open(path)
+        if request.is_forced:
+            config = folder.manifest().config
+            folder.change_config(msgspec.structs.replace(config, search=request.settings))
+        else:
+            folder.require_same(policy=self._policy, checker=self._checker)
+        return folder
+
+    def _open_journal(self, folder: RunFolder) -> RunJournal:
+        free_bytes_min = self._config.journal.free_bytes_min
+        journal = RunJournal(folder.journal, free_bytes_min, self._parts)
+        try:
+            journal.read()
+        except JournalError:
+            journal.abandon()
+            raise
+        return journal
+
     def _children(
-        self, folder: RunFolder, tasks: dict[TaskId, Task], settings: SearchSettings
+        self,
+        folder: RunFolder,
+        journal: RunJournal,
+        tasks: dict[TaskId, Task],
+        *,
+        is_resumed: bool,
     ) -> list[ChildSpec]:
+        settings = folder.manifest().config.search
+        own = self._extra()
         searches = {
             task_id: self._post.ref(_search(task_id), sender=ActorName("scheduler"))
             for task_id in tasks
         }
-        scheduler = functools.partial(SchedulerActor, searches, tasks, run=folder.run)
+        scheduler = functools.partial(
+            SchedulerActor, searches, tasks, run=folder.run, why_paused=journal.room.why_paused
+        )
         ledger = functools.partial(
             LedgerActor,
             functools.partial(self._parts.open_store, folder.ledger),
             run_blocking=self._parts.run_blocking,
+            room=journal.room,
         )
+        clock = _Clock(self._post, journal, tuple(tasks), is_anew=is_resumed and bool(own))
+        end = functools.partial(self._end_search, folder, journal, frozenset(tasks))
         return [
             self._actor(ActorName("ledger"), ledger),
-            *(self._search(folder, task, settings) for task in tasks.values()),
+            *(self._search(journal, task, settings, end) for task in tasks.values()),
             self._actor(ActorName("scheduler"), scheduler),
-            ChildSpec(
-                name="clock",
-                start=functools.partial(self._keep_time, tuple(tasks), settings.lease_ms / 4000),
-            ),
-            *self._extra(),
+            ChildSpec(name="clock", start=functools.partial(clock.run, settings.lease_ms / 4000)),
+            ChildSpec(name="archive", start=journal.keep_compact),
+            *own,
         ]
 
     def _actor(self, name: ActorName, make: Callable[[], Actor[Any]]) -> ChildSpec:
@@ -181,34 +233,39 @@ class HeadRuns:
 
         return ChildSpec(name=name, start=start)
 
-    def _search(self, folder: RunFolder, task: Task, settings: SearchSettings) -> ChildSpec:
+    def _search(
+        self,
+        journal: RunJournal,
+        task: Task,
+        settings: SearchSettings,
+        end: Callable[[TaskId, Progress], None],
+    ) -> ChildSpec:
         name = _search(task.id)
 
         async def start(*, task_status: trio.TaskStatus[None]) -> None:
-            ledger = self._post.ref(ActorName("ledger"), sender=name)
-            past = list(entries_of(name, folder.journal))
-            actor = RebuiltSearch(self._parts.make_search(task, settings), ledger, past)
+            actor = RebuiltSearch(
+                self._parts.make_search(task, settings),
+                self._post.ref(ActorName("ledger"), sender=name),
+                await journal.past_of(name),
+                on_end=functools.partial(end, task.id),
+                on_crash=journal.skip,
+            )
             await run_actor(actor, name, self._post, task_status=task_status)
 
         return ChildSpec(name=name, start=start)
 
-    async def _keep_time(
+    def _end_search(
         self,
-        tasks: tuple[TaskId, ...],
-        tick_s: float,
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+        folder: RunFolder,
+        journal: RunJournal,
+        tasks: frozenset[TaskId],
+        task_id: TaskId,
+        progress: Progress,
     ) -> None:
-        """Tell every search that time has passed, so that leases lapse when nobody asks."""
-        refs = [self._post.ref(_search(task), sender=ActorName("clock")) for task in tasks]
-        task_status.started()
-        while True:
-            await trio.sleep(tick_s)
-            for ref in refs:
-                try:
-                    ref.tell(Tick())
-                except MailboxFullError:
-                    _log.warning("tick.dropped", to=ref.name)
+        """A search has ended; with the last of them the run is over, whoever watches it."""
+        journal.end(self._post, _search(task_id), progress)
+        if all(journal.has_ended(_search(task)) for task in tasks):
+            folder.end(is_over=True, why="all is done")
 
     async def _progress(
         self, *, with_leases: bool = False, timeout_s: float = 10.0
@@ -220,6 +277,45 @@ class HeadRuns:
         except (AskTimeoutError, ActorCrashedError):
             return None
         return answer if isinstance(answer, Progress) else None
+
+
+class _Clock:
+    """Tells every search that goes on that time has passed, so that leases lapse unasked."""
+
+    def __init__(
+        self, post: Post, journal: RunJournal, tasks: tuple[TaskId, ...], *, is_anew: bool
+    ) -> None:
+        self._refs = {
+            _search(task): post.ref(_search(task), sender=ActorName("clock")) for task in tasks
+        }
+        self._journal = journal
+        self._is_anew = is_anew
+        """Whether those who held branches died with the process that the run was on in."""
+
+    async def run(
+        self,
+        tick_s: float,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Tick. A child of a supervisor, before those who ask for work."""
+        if self._is_anew:
+            self._is_anew = False
+            self._tick(Tick(is_anew=True))
+        task_status.started()
+        while True:
+            await trio.sleep(tick_s)
+            if not self._journal.room.why_paused():
+                self._tick(Tick())
+
+    def _tick(self, tick: Tick) -> None:
+        for name, ref in self._refs.items():
+            if self._journal.has_ended(name):
+                continue
+            try:
+                ref.tell(tick)
+            except MailboxFullError:
+                _log.warning("tick.dropped", to=name)
 
 
 def _search(task_id: TaskId) -> ActorName:

@@ -2,40 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import cast
 
 import msgspec
+import structlog
+import trio
 
-from envs_node.actors.mailbox import Ref
+from envs_node.actors.mailbox import AskTimeoutError, Ref
 from envs_node.actors.recorder import Recorder
+from envs_node.actors.room import Room
 from envs_node.actors.search.actor import SearchActor, SearchHeard
-from envs_node.messages.base import ActorName, Envelope, Message
+from envs_node.messages.base import ActorName, BranchId, Envelope, Message
 from envs_node.messages.desktop import Configure
-from envs_node.messages.journal import Entry, JournalWriter, read_journal
+from envs_node.messages.journal import Entry, JournalWriter, Record, read_journal, read_live
+from envs_node.messages.lifecycle import ActorFailed
 from envs_node.messages.propose import Propose
-from envs_node.messages.search import ProgressWanted
+from envs_node.messages.search import (
+    Idle,
+    LeafReached,
+    LeaseLapsed,
+    NodeReached,
+    Progress,
+    ProgressWanted,
+    Renew,
+    Tick,
+    WorkWanted,
+)
 from envs_node.messages.tasks import Task
 from envs_node.messages.verify import Verify
 from envs_node.policy.task_search import TaskSearch
 
 _JOURNALLED = ("search/", "replay/")
+_REBUILT = "search/"
+_NOTHING = msgspec.Raw(b"\xc0")
+_CRASHED = ActorFailed.__name__.encode()
+_FOREVER_NS = 2**63 - 1
+_LEDGER_TRIES = 20
+"""A ledger that waits for room is asked again so often before the search gives up and crashes."""
+
+_log = structlog.get_logger(__name__)
 
 
-def open_recorder(writer: JournalWriter) -> Recorder:
+def open_recorder(writer: JournalWriter, room: Room | None = None) -> Recorder:
     """The recorder of a node: deciding actors, thinned, without the questions of onlookers."""
     return Recorder(
         writer,
         wants=is_journalled,
         thin=thin,
         is_idle=lambda message: isinstance(message, ProgressWanted),
+        room=room,
     )
 
 
 def is_journalled(name: ActorName) -> bool:
     """Whether this actor's decisions are kept: those that decide, not those that do."""
     return name.startswith(_JOURNALLED)
+
+
+def is_rebuilt(name: ActorName) -> bool:
+    """Whether this actor is rebuilt from its journal; the others start over."""
+    return name.startswith(_REBUILT)
 
 
 def thin(message: Message) -> Message:
@@ -52,35 +81,164 @@ def thin(message: Message) -> Message:
 
 
 def entries_of(actor: ActorName, journal: Path, *, strict: bool = True) -> Iterator[Entry]:
-    """The entries of one actor, in order; none when there is no journal yet."""
-    if not any(journal.glob("*.journal")):
+    """All entries of one actor, in order; none when there is no journal yet."""
+    if not any(journal.glob("*.journal*")):
         return
     for entry in read_journal(journal, strict=strict):
         if entry.actor == actor:
             yield entry
 
 
+def read_pasts(journal: Path, only: ActorName | None = None) -> dict[ActorName, list[Record]]:
+    """What each search, or the one named, needs to be rebuilt; the journal is read once.
+
+    Kept is what it heard, what it was answered, and over what it crashed; of a search that has
+    ended, how it ended and no more.
+
+    Raises:
+        JournalError: the journal is damaged.
+    """
+    pasts: dict[ActorName, list[Record]] = {}
+    for record in read_live(journal):
+        if record.kind == "said" or not is_rebuilt(record.actor):
+            continue
+        if only is not None and record.actor != only:
+            continue
+        if record.kind == "ended":
+            pasts[record.actor] = [record]
+            continue
+        if record.kind == "answered" and _CRASHED not in bytes(record.envelope):
+            record = msgspec.structs.replace(record, envelope=_NOTHING)
+        pasts.setdefault(record.actor, []).append(record)
+    return pasts
+
+
 class RebuiltSearch(SearchActor):
     """A search that starts where its journal ends, exactly.
 
     What it asks on the way is answered from the journal; where that ends, by the live ledger.
+    What it crashed over is not heard again. One that had ended is not rebuilt: it refuses what
+    still comes.
+
+    Args:
+        past: its entries so far.
+        on_end: hears how the search ended, and again when that changes.
+        on_crash: hears of a request that it crashed over while it was rebuilt.
     """
 
-    def __init__(self, search: TaskSearch, ledger: Ref, past: Sequence[Entry]) -> None:
-        super().__init__(search, ledger)
-        self._live = ledger
+    def __init__(
+        self,
+        search: TaskSearch,
+        ledger: Ref,
+        past: Iterable[Entry],
+        *,
+        on_end: Callable[[Progress], None] = lambda _: None,
+        on_crash: Callable[[Envelope[Message], ActorFailed], None] = lambda _request, _failed: None,
+    ) -> None:
+        patient = _PatientRef(ledger)
+        super().__init__(search, patient)
+        self._live = patient
         self._past = past
+        self._on_end = on_end
+        self._on_crash = on_crash
+        self._ended: Progress | None = None
+        """How it ended before this actor was made."""
+        self._told: Progress | None = None
 
     async def start(self) -> None:
         """Hear again all that was heard."""
-        answers = [e.envelope.message for e in self._past if e.kind == "received" and e.envelope]
-        self._ledger = _RecordedAnswers(iter(answers), self._live)
-        for entry in self._past:
-            if entry.kind == "heard" and entry.envelope is not None:
-                self.envelope = cast(Envelope[Message], entry.envelope)
-                await self.hear(cast(SearchHeard, entry.envelope.message))
-        self._ledger = self._live
+        turns, self._ended = _turns(self._past)
         self._past = ()
+        self._told = self._ended
+        for turn in turns:
+            if turn.has_crashed:
+                _log.warning("message.skipped", to=turn.heard.to, id=turn.heard.id)
+                continue
+            self._ledger = _RecordedAnswers(iter(turn.answers), self._live)
+            self.envelope = turn.heard
+            with _Watched(None if turn.is_answered else self._on_crash, turn.heard):
+                await self._hear(cast(SearchHeard, turn.heard.message))
+        self._ledger = self._live
+        self._tell_end()
+
+    async def hear(self, message: SearchHeard) -> Message | None:
+        """Dispatch one message."""
+        if self._ended is not None:
+            return await self._hear_ended(self._ended, message)
+        answer = await self._hear(message)
+        self._tell_end()
+        return answer
+
+    async def _hear(self, message: SearchHeard) -> Message | None:
+        if isinstance(message, Tick) and message.is_anew:
+            self._search.lapse(_FOREVER_NS)
+            return None
+        return await super().hear(message)
+
+    def _tell_end(self) -> None:
+        if self._is_outcome_kept:
+            ended = Progress(tasks=(self._search.progress(),), is_over=True)
+            if ended != self._told:
+                self._told = ended
+                self._on_end(ended)
+
+    async def _hear_ended(self, ended: Progress, message: SearchHeard) -> Message | None:
+        """Answer what comes after the end: there is nothing to do, and nothing is lent."""
+        match message:
+            case WorkWanted():
+                return Idle(retry_ms=0, is_over=True)
+            case ProgressWanted():
+                return ended
+            case (
+                Renew(branch_id=branch_id, lease=lease)
+                | NodeReached(branch_id=branch_id, lease=lease)
+            ):
+                return _over(branch_id, lease)
+            case LeafReached(branch_id=branch_id, lease=lease):
+                (task,) = ended.tasks
+                task = msgspec.structs.replace(task, refused=task.refused + 1)
+                self._ended = msgspec.structs.replace(ended, tasks=(task,))
+                self._on_end(self._ended)
+                return _over(branch_id, lease)
+            case Tick():
+                return None
+            case _:
+                return await super().hear(message)
+
+
+class _Turn(msgspec.Struct, kw_only=True):
+    """What was heard, and what came of it."""
+
+    heard: Envelope[Message]
+    answers: list[Message] = []
+    """To what was asked over it."""
+    is_answered: bool = False
+    has_crashed: bool = False
+
+
+class _PatientRef:
+    """A reference to the ledger, which answers late when it has to wait for room on its disk."""
+
+    def __init__(self, ledger: Ref) -> None:
+        self._ledger = ledger
+
+    @property
+    def name(self) -> ActorName:
+        """The ledger's name."""
+        return self._ledger.name
+
+    async def ask(self, message: Message, *, timeout_s: float) -> Message:
+        """Ask, and ask again: the ledger does the same thing once."""
+        for _ in range(_LEDGER_TRIES - 1):
+            try:
+                return await self._ledger.ask(message, timeout_s=timeout_s)
+            except AskTimeoutError as error:
+                _log.warning("ledger.awaited", error=str(error))
+        return await self._ledger.ask(message, timeout_s=timeout_s)
+
+    def tell(self, message: Message) -> None:
+        """Nothing is told to a ledger."""
+        self._ledger.tell(message)
 
 
 class _RecordedAnswers:
@@ -102,6 +260,55 @@ class _RecordedAnswers:
 
     def tell(self, message: Message) -> None:
         """Nothing is told twice."""
+
+
+class _Watched:
+    """Tells of a request that crashes its actor while that is rebuilt, so that it is not again."""
+
+    def __init__(
+        self,
+        on_crash: Callable[[Envelope[Message], ActorFailed], None] | None,
+        request: Envelope[Message],
+    ) -> None:
+        self._on_crash = on_crash
+        self._request = request
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._on_crash is None or not isinstance(error, Exception):
+            return
+        if not isinstance(error, trio.Cancelled):
+            failed = ActorFailed(to=self._request.to, reason=f"it crashed: {error!r}"[:500])
+            self._on_crash(self._request, failed)
+
+
+def _turns(past: Iterable[Entry]) -> tuple[list[_Turn], Progress | None]:
+    """What is to be heard again, in order, or how it ended."""
+    turns: list[_Turn] = []
+    ended: Progress | None = None
+    for entry in past:
+        message = entry.envelope.message if entry.envelope is not None else None
+        if entry.kind == "ended" and isinstance(message, Progress):
+            ended = message
+        elif entry.kind == "heard" and entry.envelope is not None:
+            turns.append(_Turn(heard=cast(Envelope[Message], entry.envelope)))
+        elif entry.kind == "received" and message is not None and turns:
+            turns[-1].answers.append(message)
+        elif entry.kind == "answered" and turns:
+            turns[-1].is_answered = True
+            turns[-1].has_crashed = isinstance(message, ActorFailed)
+    return ([], ended) if ended is not None else (turns, None)
+
+
+def _over(branch_id: BranchId, lease: int) -> LeaseLapsed:
+    return LeaseLapsed(branch_id=branch_id, lease=lease, reason="the task's search has ended")
 
 
 def _without_files(task: Task) -> Task:

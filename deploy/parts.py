@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -19,6 +21,13 @@ from envs_node.policy.task_search import TaskSearch
 from envs_node.supervisor.lease import LeaseTable
 
 PROPOSER = ActorName("proposer")
+RESERVE_BYTES = 4 * 1024 * 1024
+"""Of disk that a journal keeps for what is under way when the disk is full."""
+
+
+def free_bytes(folder: Path) -> int:
+    """What the disk of a folder still takes from us."""
+    return shutil.disk_usage(folder).free
 
 
 def make_search(task: Task, settings: SearchSettings) -> TaskSearch:
@@ -30,7 +39,11 @@ class HeadParts(msgspec.Struct, frozen=True, kw_only=True):
     """What a head needs of the world."""
 
     run_blocking: RunBlocking = run_in_thread
-    open_journal: Callable[[Path], JournalWriter] = JournalWriter
+    open_journal: Callable[[Path], JournalWriter] = functools.partial(
+        JournalWriter, reserve_bytes=RESERVE_BYTES
+    )
+    free_bytes: Callable[[Path], int] = free_bytes
+    """Of the disk that a folder is on."""
     open_store: Callable[[Path], Store] = LedgerStore
     make_search: Callable[[Task, SearchSettings], TaskSearch] = make_search
     chance: Callable[[], Random] = Random

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from importlib import metadata
 from pathlib import Path
@@ -22,6 +23,25 @@ class RunFolderError(EnvsError):
     """A run folder that is there already, is missing, or is none."""
 
 
+class RunChangedError(RunFolderError):
+    """A run that would go on otherwise than it began."""
+
+    def __init__(self, run: str, what: str, began: str, now: str) -> None:
+        super().__init__(
+            f"the run {run} began with {what} {began!r}, and now it is {now!r}: go on with the "
+            "same, or add --force"
+        )
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended; without this file it is on, or what had it on has died."""
+
+    run: str
+    is_over: bool
+    """False when it was stopped before all was done: it can be resumed."""
+    why: str
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What a run was started with."""
 
@@ -35,6 +55,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[str, ...]
     kind: str
     """`search` or `eval`."""
+    tasks_sha256: str = ""
+    """Of `tasks.msgpack`."""
 
 
 class RunFolder:
@@ -48,6 +70,8 @@ class RunFolder:
         self.ledger = path / "ledger.sqlite"
         self.logs = path / "logs"
         self.summary = path / "summary.json"
+        self.progress = path / "progress.json"
+        self._ended = path / "ended.json"
         self._manifest = path / "manifest.json"
         self._packed_tasks = path / "tasks.msgpack"
 
@@ -77,7 +101,8 @@ class RunFolder:
             write_tasks(folder.tasks, tasks)
         except OSError as error:
             raise RunFolderError(f"cannot make {path}: {error.strerror}") from error
-        folder._packed_tasks.write_bytes(msgspec.msgpack.encode(tasks))
+        packed = msgspec.msgpack.encode(tasks)
+        folder._packed_tasks.write_bytes(packed)
         manifest = Manifest(
             run=folder.run,
             version=__version__,
@@ -87,6 +112,7 @@ class RunFolder:
             checker=checker,
             tasks=tuple(task.id for task in tasks),
             kind=kind,
+            tasks_sha256=hashlib.sha256(packed).hexdigest(),
         )
         write_json(folder._manifest, manifest)
         return folder
@@ -120,6 +146,39 @@ class RunFolder:
         except (OSError, msgspec.DecodeError) as error:
             raise RunFolderError(f"{self._manifest} is damaged: {error}") from error
 
+    def change_config(self, config: Config) -> None:
+        """Let the run go on with another configuration, and say so in the manifest."""
+        write_json(self._manifest, msgspec.structs.replace(self.manifest(), config=config))
+
+    def require_same(self, *, policy: str, checker: str) -> None:
+        """Refuse to go on with a run with other things than it began with.
+
+        Raises:
+            RunChangedError: the tasks were changed, or policy, checker or version are others.
+        """
+        manifest = self.manifest()
+        if manifest.tasks_sha256:
+            found = hashlib.sha256(self._packed_tasks.read_bytes()).hexdigest()
+            if found != manifest.tasks_sha256:
+                raise RunChangedError(self.run, "tasks of digest", manifest.tasks_sha256, found)
+        now = {"policy": policy, "checker": checker, "version": __version__}
+        for what, value in now.items():
+            if getattr(manifest, what) != value:
+                raise RunChangedError(self.run, what, getattr(manifest, what), value)
+
+    def end(self, *, is_over: bool, why: str) -> None:
+        """Mark that the run is not on any more."""
+        write_json(self._ended, Ended(run=self.run, is_over=is_over, why=why))
+
+    def has_ended(self) -> bool:
+        """Whether the run was brought to an end, or stopped; one that died was not."""
+        return self._ended.exists() or self.summary.exists()
+
+    def reopen(self) -> None:
+        """Take the mark away: the run goes on, and its sums will be others."""
+        for path in (self._ended, self.summary, self.progress):
+            path.unlink(missing_ok=True)
+
     def load_tasks(self) -> tuple[Task, ...]:
         """The run's tasks, complete.
 
@@ -130,6 +189,15 @@ class RunFolder:
             return msgspec.msgpack.decode(self._packed_tasks.read_bytes(), type=tuple[Task, ...])
         except (OSError, msgspec.DecodeError) as error:
             raise RunFolderError(f"{self._packed_tasks} is damaged: {error}") from error
+
+
+def find_unfinished(root: Path) -> RunFolder | None:
+    """The run below a head's folder that was on when the head died; the latest of several."""
+    if not root.is_dir():
+        return None
+    folders = [RunFolder(path) for path in root.iterdir() if path.is_dir()]
+    left = [folder for folder in folders if folder.is_run() and not folder.has_ended()]
+    return max(left, key=lambda folder: folder.path.stat().st_mtime_ns, default=None)
 
 
 def require_writable(folder: Path, loss: str) -> None:

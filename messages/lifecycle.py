@@ -143,6 +143,9 @@ class StartRun(Message, frozen=True, kw_only=True):
     run: str
     """Name of the run's folder on the head."""
     is_resumed: bool = False
+    """Go on with a run that is there, with its own tasks and settings. One that is on goes on."""
+    is_forced: bool = False
+    """Of a resumed run: though policy, checker, version or settings are not those it began with."""
 
 
 class RunStarted(Message, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ Owns      the ledger's database and the folder of screenshots beside it.
 Hears     StoreBlob, Admit, TaskOutcome, Query.
 Says      BlobStored, BlobRefused, Admitted, AlreadyKnown, OutcomeKept, LedgerStats.
 On crash  reopens; what was answered is on disk, and what was not is asked again, to the same end.
+          A full disk is no crash: it waits for room.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import trio
 from envs_node.actors.base import Actor
 from envs_node.actors.blocking import RunBlocking, run_in_thread
 from envs_node.actors.ledger.errors import BlobMismatchError, LedgerFullError
+from envs_node.actors.room import Room
 from envs_node.messages.base import Message
 from envs_node.messages.ledger import (
     Admit,
@@ -64,8 +66,13 @@ class LedgerActor(Actor[StoreBlob | Admit | TaskOutcome | Query]):
         *,
         timeout_s: float = 60.0,
         run_blocking: RunBlocking = run_in_thread,
+        room: Room | None = None,
     ) -> None:
-        """`open_store` blocks and is called anew after a crash."""
+        """`open_store` blocks and is called anew after a crash.
+
+        With `room`, what is to be kept waits until the disk takes it; without, it is refused.
+        """
+        self._room = room
         self._run_blocking = run_blocking
         self._open_store = open_store
         self._timeout_s = timeout_s
@@ -96,7 +103,7 @@ class LedgerActor(Actor[StoreBlob | Admit | TaskOutcome | Query]):
                 return await self._admit(self._store, trajectory)
             case TaskOutcome(task_id=task_id):
                 store = self._store
-                await self._in_thread(lambda: store.keep_outcome(message))
+                await self._keep(lambda: store.keep_outcome(message))
                 return OutcomeKept(task_id=task_id)
             case Query():
                 return await self._in_thread(self._store.stats)
@@ -109,7 +116,7 @@ class LedgerActor(Actor[StoreBlob | Admit | TaskOutcome | Query]):
 
     async def _store_blob(self, store: Store, blob: StoreBlob) -> BlobStored | BlobRefused:
         try:
-            sha256 = await self._in_thread(
+            sha256 = await self._keep(
                 lambda: store.store_blob(blob.name, blob.sha256, blob.kind, blob.data)
             )
         except (BlobMismatchError, LedgerFullError, ValueError) as error:
@@ -120,7 +127,7 @@ class LedgerActor(Actor[StoreBlob | Admit | TaskOutcome | Query]):
         return BlobStored(sha256=sha256)
 
     async def _admit(self, store: Store, trajectory: Trajectory) -> Admitted | AlreadyKnown:
-        is_new = await self._in_thread(lambda: store.admit(trajectory))
+        is_new = await self._keep(lambda: store.admit(trajectory))
         self._counts["admitted" if is_new else "already_known"] += 1
         _log.info(
             "trajectory.admitted" if is_new else "trajectory.recognised",
@@ -132,6 +139,18 @@ class LedgerActor(Actor[StoreBlob | Admit | TaskOutcome | Query]):
         if is_new:
             return Admitted(trajectory_id=trajectory.id)
         return AlreadyKnown(trajectory_id=trajectory.id)
+
+    async def _keep(self, call: Callable[[], _ResultT]) -> _ResultT:
+        """Write, as soon as there is room."""
+        while True:
+            if self._room is not None:
+                await self._room.wait()
+            try:
+                return await self._in_thread(call)
+            except LedgerFullError as error:
+                if self._room is None:
+                    raise
+                await self._room.wait_after(str(error))
 
     async def _in_thread(self, call: Callable[[], _ResultT]) -> _ResultT:
         with trio.fail_after(self._timeout_s):
