@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pynng
 
-from envs_node.actors.address import AddressError, UntrustedError, parse_address
+from envs_node.actors.address import Address, AddressError, UntrustedError, parse_address
 from envs_node.actors.tls import HEAD_NAME, Peers, Security
 from envs_node.messages.base import WIRE_BYTES_MAX
 
@@ -23,6 +23,10 @@ _HANDSHAKES = {
     "timeout": "it said nothing",
 }
 """What nng counts of peers that could not connect to a listener, and what it means."""
+_DISTRUST = frozenset(
+    getattr(pynng.lib, f"NNG_E{name}") for name in ("CRYPTO", "PEERAUTH", "CONNSHUT", "PROTO")
+)
+"""How dialling ends when somebody is there, and is not whom we want."""
 
 
 class Listening(NamedTuple):
@@ -54,30 +58,45 @@ def dial(url: str, security: Security | None = None) -> pynng.Req0:
     return socket
 
 
-def redial(
-    socket: pynng.Req0, url: str, security: Security | None = None, *, is_waiting: bool = False
-) -> None:
+def redial(socket: pynng.Req0, url: str, security: Security | None = None) -> None:
     """Dial with the certificate as it is now; what was asked and not answered is sent again.
 
-    Args:
-        is_waiting: wait until it is connected; blocks.
+    Raises:
+        AddressError, SecurityError: see `dial`.
+    """
+    address = _prepare(socket, url, security)
+    try:
+        socket.dial(address.bare, block=False)
+    except pynng.NNGException as error:
+        raise AddressError(url, str(error)) from error
+
+
+def is_reachable(url: str, security: Security | None = None) -> bool:
+    """Whether somebody is there, and proves to be who they should be. Blocks, 10 s at most.
 
     Raises:
-        AddressError, SecurityError: see `dial`; when waiting, also that nobody is there, or that
-            they do not prove to be who they should be.
+        UntrustedError: they do not prove it, or one of us encrypts and the other does not.
+        AddressError, SecurityError: see `dial`.
     """
+    with pynng.Req0(recv_max_size=WIRE_BYTES_MAX) as socket:
+        address = _prepare(socket, url, security)
+        try:
+            socket.dial(address.bare, block=True)
+        except pynng.NNGException as error:
+            if error.errno in _DISTRUST:
+                raise UntrustedError(url, address.node or HEAD_NAME) from error
+            return False
+        return True
+
+
+def _prepare(socket: pynng.Req0, url: str, security: Security | None) -> Address:
     address = parse_address(url)
-    server = address.node or HEAD_NAME
     for dialer in socket.dialers:
         dialer.close()
     if address.is_secure:
-        socket.tls_config = _need(security, url).client_config(server)
-    try:
-        socket.dial(address.bare, block=is_waiting)
-    except pynng.CryptoError as error:
-        raise UntrustedError(url, server) from error
-    except pynng.NNGException as error:
-        raise AddressError(url, str(error)) from error
+        config = _need(security, url).client_config(address.node or HEAD_NAME)
+        socket.tls_config = config
+    return address
 
 
 @contextlib.contextmanager
