@@ -11,11 +11,11 @@ import msgspec
 import structlog
 import trio
 
-from envs_node.actors.mailbox import AskTimeoutError, Ref
-from envs_node.actors.recorder import Recorder
+from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Ref
+from envs_node.actors.recorder import TIMEOUT, Recorder
 from envs_node.actors.room import Room
 from envs_node.actors.search.actor import SearchActor, SearchHeard
-from envs_node.messages.base import ActorName, BranchId, Envelope, Message
+from envs_node.messages.base import ActorName, BranchId, Envelope, EnvsError, Message
 from envs_node.messages.desktop import Configure
 from envs_node.messages.journal import Entry, JournalWriter, Record, read_journal, read_live
 from envs_node.messages.lifecycle import ActorFailed
@@ -39,9 +39,6 @@ _JOURNALLED = ("search/", "replay/")
 _REBUILT = "search/"
 _NOTHING = msgspec.Raw(b"\xc0")
 _CRASHED = ActorFailed.__name__.encode()
-_FOREVER_NS = 2**63 - 1
-_LEDGER_TRIES = 20
-"""A ledger that waits for room is asked again so often before the search gives up and crashes."""
 
 _log = structlog.get_logger(__name__)
 
@@ -135,9 +132,8 @@ class RebuiltSearch(SearchActor):
         on_end: Callable[[Progress], None] = lambda _: None,
         on_crash: Callable[[Envelope[Message], ActorFailed], None] = lambda _request, _failed: None,
     ) -> None:
-        patient = _PatientRef(ledger)
-        super().__init__(search, patient)
-        self._live = patient
+        super().__init__(search, ledger)
+        self._live = ledger
         self._past = past
         self._on_end = on_end
         self._on_crash = on_crash
@@ -171,7 +167,9 @@ class RebuiltSearch(SearchActor):
 
     async def _hear(self, message: SearchHeard) -> Message | None:
         if isinstance(message, Tick) and message.is_anew:
-            self._search.lapse(_FOREVER_NS)
+            now_ns = self.envelope.time_ns
+            for lease in self._search.lent(now_ns):
+                self._search.freed(lease.holder, now_ns)
             return None
         return await super().hear(message)
 
@@ -210,41 +208,16 @@ class _Turn(msgspec.Struct, kw_only=True):
     """What was heard, and what came of it."""
 
     heard: Envelope[Message]
-    answers: list[Message] = []
-    """To what was asked over it."""
+    answers: list[Message | EnvsError] = []
+    """To what was asked over it, or why there was none."""
     is_answered: bool = False
     has_crashed: bool = False
-
-
-class _PatientRef:
-    """A reference to the ledger, which answers late when it has to wait for room on its disk."""
-
-    def __init__(self, ledger: Ref) -> None:
-        self._ledger = ledger
-
-    @property
-    def name(self) -> ActorName:
-        """The ledger's name."""
-        return self._ledger.name
-
-    async def ask(self, message: Message, *, timeout_s: float) -> Message:
-        """Ask, and ask again: the ledger does the same thing once."""
-        for _ in range(_LEDGER_TRIES - 1):
-            try:
-                return await self._ledger.ask(message, timeout_s=timeout_s)
-            except AskTimeoutError as error:
-                _log.warning("ledger.awaited", error=str(error))
-        return await self._ledger.ask(message, timeout_s=timeout_s)
-
-    def tell(self, message: Message) -> None:
-        """Nothing is told to a ledger."""
-        self._ledger.tell(message)
 
 
 class _RecordedAnswers:
     """A reference that answers from the journal as long as it can."""
 
-    def __init__(self, answers: Iterator[Message], live: Ref) -> None:
+    def __init__(self, answers: Iterator[Message | EnvsError], live: Ref) -> None:
         self._answers = answers
         self._live = live
 
@@ -256,7 +229,11 @@ class _RecordedAnswers:
     async def ask(self, message: Message, *, timeout_s: float) -> Message:
         """The recorded answer, or a live one."""
         answer = next(self._answers, None)
-        return answer if answer is not None else await self._live.ask(message, timeout_s=timeout_s)
+        if answer is None:
+            return await self._live.ask(message, timeout_s=timeout_s)
+        if isinstance(answer, EnvsError):
+            raise answer
+        return answer
 
     def tell(self, message: Message) -> None:
         """Nothing is told twice."""
@@ -299,12 +276,19 @@ def _turns(past: Iterable[Entry]) -> tuple[list[_Turn], Progress | None]:
             ended = message
         elif entry.kind == "heard" and entry.envelope is not None:
             turns.append(_Turn(heard=cast(Envelope[Message], entry.envelope)))
-        elif entry.kind == "received" and message is not None and turns:
-            turns[-1].answers.append(message)
+        elif entry.kind == "received" and turns:
+            turns[-1].answers.append(message or _missed(entry))
         elif entry.kind == "answered" and turns:
             turns[-1].is_answered = True
             turns[-1].has_crashed = isinstance(message, ActorFailed)
     return ([], ended) if ended is not None else (turns, None)
+
+
+def _missed(entry: Entry) -> EnvsError:
+    """What an actor got in place of an answer."""
+    if entry.error == TIMEOUT:
+        return AskTimeoutError("what it asked", "it", 0.0)
+    return ActorCrashedError("what it asked", entry.error)
 
 
 def _over(branch_id: BranchId, lease: int) -> LeaseLapsed:
