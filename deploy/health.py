@@ -37,7 +37,7 @@ class Health:
 
     Args:
         troubles: looked for at each report, such as `host_troubles`.
-        queues: messages that wait, by mailbox.
+        queues: mailboxes where messages wait, and how many.
         refusals: messages and peers that were refused so far.
     """
 
@@ -45,7 +45,7 @@ class Health:
         self,
         *,
         troubles: tuple[Trouble, ...] = (),
-        queues: Callable[[], dict[ActorName, int]] = dict,
+        queues: Callable[[], tuple[tuple[ActorName, int], ...]] = tuple,
         refusals: Callable[[], int] = int,
         doing: Callable[[], str] = str,
     ) -> None:
@@ -96,10 +96,10 @@ class Health:
 
     def report(self) -> NodeReport:
         """How the node is now."""
-        waiting = Counter({name: count for name, count in self._queues().items() if count})
+        waiting = sorted(self._queues(), key=lambda queue: -queue[1])
         return NodeReport(
             desktops=tuple(self._desktops.values()),
-            queues=tuple(waiting.most_common(_QUEUES_MAX)),
+            queues=tuple(waiting[:_QUEUES_MAX]),
             restarts=self._restarts,
             refusals=self._refusals(),
             degraded=tuple(reason[:_REASON_CHARS_MAX] for reason in self._reasons()[:_REASONS_MAX]),

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import functools
+import secrets
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import trio
 
 from envs_node import __version__
+from envs_node.actors.base import Actor
 from envs_node.actors.head.actor import HeadActor
 from envs_node.actors.loop import run_actor
 from envs_node.actors.nng import NngLinks, open_links, serve
 from envs_node.actors.post import Post
 from envs_node.actors.proposer.actor import ProposerActor
+from envs_node.actors.refusals import Refusals
 from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.config import Config
 from envs_node.deploy.head import HeadRuns
+from envs_node.deploy.health import Health, host_troubles
 from envs_node.deploy.journals import open_recorder
 from envs_node.deploy.membership import HEAD, keep_joined, keep_proposer
 from envs_node.deploy.parts import PROPOSER
 from envs_node.deploy.slot import tell_crash
 from envs_node.deploy.slots import Desktops
-from envs_node.messages.base import RunId
+from envs_node.deploy.trainer import trainer_child
+from envs_node.messages.base import ActorName, RunId
 from envs_node.messages.journal import JournalWriter
+from envs_node.messages.lifecycle import Crashed, Join, Role
 from envs_node.policy.backend import Policy
 from envs_node.supervisor.child import ChildSpec
 from envs_node.supervisor.tree import Supervisor
@@ -39,19 +47,30 @@ def node_name(config: Config, role: str) -> str:
 
 @asynccontextmanager
 async def open_head(
-    config: Config, *, root: Path, checker: CheckerSource, policy: Policy | None = None
+    config: Config,
+    *,
+    root: Path,
+    checker: CheckerSource,
+    policy: Policy | None = None,
+    refusals: Refusals | None = None,
 ) -> AsyncIterator[Post]:
-    """Hold a head open. With a policy it is of role `all`: its runs bring their own desktops."""
-    name = node_name(config, "head" if policy is None else "all")
+    """Hold a head open. With a policy it is of role `all`: its runs bring their own desktops.
+
+    Args:
+        refusals: counts what is refused where it is served; told of in its status.
+    """
+    role: Role = "head" if policy is None else "all"
+    name = node_name(config, role)
     post = Post(RunId(name))
+    health = _board(post, root, refusals)
 
     def own_children() -> list[ChildSpec]:
         if policy is None:
             return []
-        desktops = Desktops(post, config.desktop, checker, node=name)
+        desktops = Desktops(post, config.desktop, checker, node=name, health=health)
         return [_proposer(post, policy), desktops.child()]
 
-    tree = Supervisor("node", [], publish=tell_crash)
+    tree = Supervisor("node", [], publish=_publishing(health))
     runs = HeadRuns(
         post,
         tree,
@@ -61,8 +80,19 @@ async def open_head(
         checker=checker.version,
         extra=own_children,
     )
+
+    def make_head() -> HeadActor:
+        return HeadActor(
+            runs,
+            node=name,
+            version=__version__,
+            role=role,
+            names=post.names,
+            report=health.report,
+        )
+
     async with _running(tree):
-        await tree.start_child(_head(post, runs, name))
+        await tree.start_child(_child(post, HEAD, make_head))
         yield post
 
 
@@ -75,9 +105,11 @@ async def run_head(
     tell: Callable[[str], None],
 ) -> None:
     """Be the head, or all roles at once, until cancelled. `tell` hears the address it opens."""
-    head = open_head(config, root=root, checker=checker, policy=policy)
+    refusals = Refusals()
+    head = open_head(config, root=root, checker=checker, policy=policy, refusals=refusals)
     async with head as post, trio.open_nursery() as nursery:
-        tell(await nursery.start(serve, post.deliver, config.link.listen))
+        serving = functools.partial(serve, refusals=refusals)
+        tell(await nursery.start(serving, post.deliver, config.link.listen))
         await trio.sleep_forever()
 
 
@@ -86,12 +118,14 @@ async def run_desktops(config: Config, *, folder: Path, checker: CheckerSource) 
     name = node_name(config, "desktop")
     with JournalWriter(folder / "journal") as writer:
         post = Post(RunId(name), recorder=open_recorder(writer))
-        desktops = Desktops(post, config.desktop, checker, node=name)
+        health = _board(post, folder)
+        desktops = Desktops(post, config.desktop, checker, node=name, health=health)
         async with open_links() as links, trio.open_nursery() as nursery:
             route_to_head(post, links, config.link.head)
-            await nursery.start(keep_joined, post, name, "desktop", "")
-            nursery.start_soon(keep_proposer, post, links, name)
-            tree = Supervisor("node", [desktops.child()], publish=tell_crash)
+            introduce = _introducing(post, name, "desktop", "", health)
+            await nursery.start(keep_joined, post, introduce, health)
+            nursery.start_soon(keep_proposer, post, links, name, health)
+            tree = Supervisor("node", [desktops.child()], publish=_publishing(health))
             await tree.run()
 
 
@@ -99,13 +133,41 @@ async def run_policy(config: Config, *, policy: Policy, tell: Callable[[str], No
     """Propose for other nodes until cancelled."""
     name = node_name(config, "policy")
     post = Post(RunId(name))
+    await _run_server(config, "policy", post, _proposer(post, policy), Path(), tell)
+
+
+async def run_trainer(config: Config, *, folder: Path, tell: Callable[[str], None]) -> None:
+    """Fit for others until cancelled. `folder` is where its troubles with the disk are looked for.
+
+    What it is asked to read and write are paths of its own machine.
+    """
+    name = node_name(config, "trainer")
+    post = Post(RunId(name))
+    await _run_server(config, "trainer", post, trainer_child(post), folder, tell)
+
+
+async def _run_server(
+    config: Config,
+    role: Role,
+    post: Post,
+    child: ChildSpec,
+    folder: Path,
+    tell: Callable[[str], None],
+) -> None:
+    """Listen, join the head, and keep one child alive."""
+    name = node_name(config, role)
+    refusals = Refusals()
+    health = _board(post, folder, refusals)
     async with open_links() as links, trio.open_nursery() as nursery:
         route_to_head(post, links, config.link.head)
-        url = await nursery.start(serve, post.deliver, config.link.listen)
-        await nursery.start(keep_joined, post, name, "policy", url)
+        serving = functools.partial(serve, refusals=refusals)
+        url = await nursery.start(serving, post.deliver, config.link.listen)
+        tree = Supervisor("node", [child], publish=_publishing(health))
+        await nursery.start(tree.run)
+        introduce = _introducing(post, name, role, url, health)
+        await nursery.start(keep_joined, post, introduce, health)
         tell(url)
-        tree = Supervisor("node", [_proposer(post, policy)], publish=tell_crash)
-        await tree.run()
+        await trio.sleep_forever()
 
 
 def route_to_head(post: Post, links: NngLinks, url: str) -> None:
@@ -124,16 +186,50 @@ async def _running(tree: Supervisor) -> AsyncIterator[None]:
             tree.stop()
 
 
-def _head(post: Post, runs: HeadRuns, name: str) -> ChildSpec:
-    async def start(*, task_status: trio.TaskStatus[None]) -> None:
-        actor = HeadActor(runs, node=name, version=__version__)
-        await run_actor(actor, HEAD, post, task_status=task_status)
-
-    return ChildSpec(name="head", start=start)
-
-
 def _proposer(post: Post, policy: Policy) -> ChildSpec:
-    async def start(*, task_status: trio.TaskStatus[None]) -> None:
-        await run_actor(ProposerActor(lambda: policy), PROPOSER, post, task_status=task_status)
+    return _child(post, PROPOSER, lambda: ProposerActor(lambda: policy))
 
-    return ChildSpec(name="proposer", start=start)
+
+def _child(post: Post, name: ActorName, make: Callable[[], Actor[Any]]) -> ChildSpec:
+    async def start(*, task_status: trio.TaskStatus[None]) -> None:
+        await run_actor(make(), name, post, task_status=task_status)
+
+    return ChildSpec(name=name, start=start)
+
+
+def _board(post: Post, folder: Path, refusals: Refusals | None = None) -> Health:
+    """What a node says of itself. `folder` is where it writes."""
+    counts = refusals or Refusals()
+    return Health(
+        troubles=host_troubles(folder),
+        queues=post.waiting,
+        refusals=lambda: counts.statistics()["refused"],
+    )
+
+
+def _publishing(health: Health) -> Callable[[Crashed], None]:
+    """Log what a supervisor publishes, and note it on the board."""
+
+    def publish(crashed: Crashed) -> None:
+        tell_crash(crashed)
+        health.crashed(crashed)
+
+    return publish
+
+
+def _introducing(post: Post, name: str, role: Role, url: str, health: Health) -> Callable[[], Join]:
+    """What a node says to its head; the instance is of this very process."""
+    instance = secrets.token_hex(8)
+
+    def introduce() -> Join:
+        return Join(
+            node=name,
+            role=role,
+            url=url,
+            actors=post.names(),
+            version=__version__,
+            report=health.report(),
+            instance=instance,
+        )
+
+    return introduce

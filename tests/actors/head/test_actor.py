@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import trio
 
@@ -11,11 +12,13 @@ from envs_node.actors.head.actor import HeadActor, Standing
 from envs_node.actors.loop import run_actor
 from envs_node.actors.mailbox import Ref
 from envs_node.actors.post import Post
-from envs_node.messages.base import ActorName, EnvsError, RunId
+from envs_node.messages.base import ActorName, BranchId, DesktopId, EnvsError, RunId, TaskId
 from envs_node.messages.lifecycle import (
     Join,
     Joined,
     JoinFailed,
+    Leave,
+    Left,
     Place,
     Resolve,
     Resolved,
@@ -27,7 +30,11 @@ from envs_node.messages.lifecycle import (
     StartRun,
     StopRun,
 )
+from envs_node.messages.search import Progress, TaskProgress
+from envs_node.messages.status import DesktopReport, LeaseStatus, NodeReport, Status, StatusWanted
 
+TaskState = Literal["waiting", "running", "solved", "exhausted", "vacuous", "refused"]
+DESKTOP = NodeReport(desktops=(DesktopReport(desktop_id=DesktopId("d-0"), state="idle"),))
 START = StartRun(tasks=(), settings=SearchSettings(), run="r-1")
 
 
@@ -36,6 +43,7 @@ class FakeRuns:
 
     def __init__(self) -> None:
         self.on: list[str] = []
+        self.stands = Standing()
 
     async def start(self, request: StartRun) -> None:
         if self.on:
@@ -46,14 +54,19 @@ class FakeRuns:
         self.on.remove(run)
 
     async def standing(self) -> Standing:
-        return Standing()
+        return self.stands
 
 
 @asynccontextmanager
-async def _head(clock_ns: list[int]) -> AsyncIterator[Ref]:
+async def _head(
+    clock_ns: list[int], runs: FakeRuns | None = None, *, own: NodeReport | None = None
+) -> AsyncIterator[Ref]:
     post = Post(RunId("test"), clock_ns=lambda: clock_ns[0])
     name = ActorName("head")
-    actor = HeadActor(FakeRuns(), node="h", version="1")
+    report = own or NodeReport()
+    actor = HeadActor(
+        runs or FakeRuns(), node="h", version="1", names=post.names, report=lambda: report
+    )
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             await nursery.start(run_actor, actor, name, post)
@@ -61,8 +74,37 @@ async def _head(clock_ns: list[int]) -> AsyncIterator[Ref]:
             nursery.cancel_scope.cancel()
 
 
-def _join(node: str, *, role: Role = "policy", version: str = "1", url: str = "tcp://p") -> Join:
-    return Join(node=node, role=role, url=url, actors=(ActorName("proposer"),), version=version)
+def _join(
+    node: str,
+    *,
+    role: Role = "policy",
+    version: str = "1",
+    url: str = "tcp://p",
+    report: NodeReport | None = None,
+) -> Join:
+    return Join(
+        node=node,
+        role=role,
+        url=url,
+        actors=(ActorName("proposer"),) if role == "policy" else (),
+        version=version,
+        report=report or NodeReport(),
+        instance=node,
+    )
+
+
+def _task(
+    state: TaskState, *, reassigned: int = 0, lost: int = 0, refused: int = 0
+) -> TaskProgress:
+    return TaskProgress(
+        task_id=TaskId("t"),
+        template="t",
+        split="train",
+        state=state,
+        reassigned=reassigned,
+        lost=lost,
+        refused=refused,
+    )
 
 
 async def test_a_node_of_this_version_is_let_in_and_told_of() -> None:
@@ -116,3 +158,84 @@ async def test_a_run_is_started_refused_while_on_and_stopped() -> None:
         RunRefused(reason="the run r-1 is on"),
         RunStopped(run="r-1"),
     ]
+
+
+async def _status(head: Ref) -> Status:
+    answer = await head.ask(StatusWanted(), timeout_s=5)
+    assert isinstance(answer, Status)
+    return answer
+
+
+async def test_the_status_lists_every_node_the_head_first_and_the_dead_ones_too() -> None:
+    clock_ns = [0]
+    async with _head(clock_ns) as head:
+        await head.ask(_join("p"), timeout_s=5)
+        clock_ns[0] = 12 * 10**9
+        await head.ask(_join("d", role="desktop", url="", report=DESKTOP), timeout_s=5)
+        status = await _status(head)
+
+    own, policy, desktops = status.nodes
+    assert (status.head, own.node, own.is_alive) == ("h", "h", True)
+    assert (policy.node, policy.is_alive, policy.heard_ms) == ("p", False, 12_000)
+    assert (desktops.node, desktops.is_alive, desktops.report) == ("d", True, DESKTOP)
+    assert (status.run, status.paused) == ("", "")
+
+
+async def test_a_node_that_leaves_is_not_listed_as_dead() -> None:
+    clock_ns = [0]
+    async with _head(clock_ns) as head:
+        await head.ask(_join("p"), timeout_s=5)
+        left = await head.ask(Leave(node="p", instance="p"), timeout_s=5)
+        clock_ns[0] = 60 * 10**9
+        status = await _status(head)
+
+    assert left == Left(node="p")
+    assert [node.node for node in status.nodes] == ["h"]
+
+
+async def test_the_status_tells_of_the_run_its_tasks_and_its_leases() -> None:
+    lease = LeaseStatus(
+        branch_id=BranchId("t#1"), holder=ActorName("work/d-0"), number=3, left_ms=900
+    )
+    tasks = (_task("solved", reassigned=1), _task("running", reassigned=2, lost=1, refused=4))
+    runs = FakeRuns()
+    runs.stands = Standing(run="r", progress=Progress(tasks=tasks, is_over=False, leases=(lease,)))
+    async with _head([0], runs, own=DESKTOP) as head:
+        await head.ask(_join("p"), timeout_s=5)
+        status = await _status(head)
+
+    assert status.run == "r"
+    assert status.leases == (lease,)
+    assert status.tasks == (("running", 1), ("solved", 1))
+    assert (status.reassigned, status.lost, status.refused) == (3, 1, 4)
+    assert status.paused == ""
+
+
+async def test_a_run_whose_policies_have_all_died_is_paused_and_says_so_within_a_minute() -> None:
+    clock_ns = [0]
+    runs = FakeRuns()
+    runs.stands = Standing(run="r", progress=Progress(tasks=(_task("running"),), is_over=False))
+    async with _head(clock_ns, runs, own=DESKTOP) as head:
+        await head.ask(_join("p"), timeout_s=5)
+        before = await _status(head)
+        clock_ns[0] = 11 * 10**9
+        after = await _status(head)
+
+    assert before.paused == ""
+    assert after.paused.startswith("no policy answers: start one with `envs-node start --role p")
+
+
+async def test_a_run_without_desktops_or_without_a_scheduler_says_what_it_waits_for() -> None:
+    runs = FakeRuns()
+    async with _head([0], runs) as head:
+        await head.ask(_join("p"), timeout_s=5)
+        runs.stands = Standing(run="r", progress=Progress(tasks=(), is_over=False))
+        alone = await _status(head)
+        runs.stands = Standing(run="r")
+        silent = await _status(head)
+        runs.stands = Standing(run="r", paused="paused: the disk is full")
+        full = await _status(head)
+
+    assert alone.paused.startswith("no desktop is there: start some")
+    assert silent.paused == "the scheduler of the run does not answer"
+    assert full.paused == "paused: the disk is full"
