@@ -36,7 +36,9 @@ class DesktopSlot:
         make_desktop: makes the actor that owns the desktop.
         make_verifier: makes the actor that judges it.
         health: where the slot says how its desktop is.
-        is_closing: whether the slot is about to be stopped: then it draws no work.
+        destroy_desktop: kills a desktop without waiting, for an actor that hangs on it.
+        is_closing: whether the slot is about to be stopped: then it draws no work, and what its
+            actors crash over is no fault of theirs.
         chance: jitter of the back-off of its supervisor.
     """
 
@@ -48,6 +50,7 @@ class DesktopSlot:
         make_desktop: Callable[[DesktopId], Actor[Any]],
         make_verifier: Callable[[DesktopId], Actor[Any]],
         health: Health | None = None,
+        destroy_desktop: Callable[[DesktopId], None] = lambda _: None,
         is_closing: Callable[[], bool] = lambda: False,
         chance: Random | None = None,
     ) -> None:
@@ -56,6 +59,7 @@ class DesktopSlot:
         self._make_desktop = make_desktop
         self._make_verifier = make_verifier
         self._health = health or Health()
+        self._destroy_desktop = destroy_desktop
         self._is_closing = is_closing
         self._chance = chance
         self._names = {kind: ActorName(f"{kind}/{desktop_id}") for kind in _KINDS}
@@ -68,7 +72,12 @@ class DesktopSlot:
             "replay": self._replay,
         }
         children = [
-            ChildSpec(name=kind, start=self._start(self._names[kind], make))
+            ChildSpec(
+                name=kind,
+                start=self._start(self._names[kind], make),
+                is_preempted=lambda _: self._is_closing(),
+                destroy=functools.partial(self._destroy, self._names[kind]),
+            )
             for kind, make in makes.items()
         ]
         children.append(ChildSpec(name="work", start=self._work))
@@ -88,6 +97,10 @@ class DesktopSlot:
             await run_actor(make(), name, self._post, task_status=task_status)
 
         return start
+
+    def _destroy(self, name: ActorName) -> None:
+        self._destroy_desktop(self._id)
+        self._post.evict(name)
 
     def _replay(self) -> ReplayActor:
         me = self._names["replay"]
@@ -125,4 +138,11 @@ class DesktopSlot:
 
 def tell_crash(crashed: Crashed) -> None:
     """Log what a supervisor publishes."""
-    _log.error("child.crashed", child=crashed.child, error=crashed.error, restarts=crashed.restarts)
+    said = {"child": crashed.child, "error": crashed.error, "restarts": crashed.restarts}
+    match crashed.cause:
+        case "abandoned":
+            _log.error("child.abandoned", **said)
+        case "preempted":
+            _log.warning("child.preempted", **said)
+        case "fault":
+            _log.error("child.crashed", **said, traceback=crashed.traceback)

@@ -16,6 +16,7 @@ from envs_node.actors.verifier.actor import VerifierActor
 from envs_node.actors.verifier.checker import Checker
 from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.config import DesktopSettings
+from envs_node.deploy.estate import owner_label
 from envs_node.deploy.health import Health
 from envs_node.deploy.slot import SLOT_INTENSITY, DesktopSlot, tell_crash
 from envs_node.messages.base import DesktopId, EnvsError
@@ -26,6 +27,12 @@ from envs_node.supervisor.tree import Supervisor
 
 class LauncherEndedError(EnvsError):
     """The process that starts desktops has died, and all desktops with it."""
+
+    def __init__(self, status: int) -> None:
+        was_killed = status < 0
+        how = f"was killed by signal {-status}" if was_killed else f"ended with status {status}"
+        super().__init__(f"the process that starts desktops {how}")
+        self.was_killed = was_killed
 
 
 class Desktops:
@@ -46,7 +53,7 @@ class Desktops:
         self._node = node
         self._health = health or Health()
         self._launcher: Launcher | None = None
-        self._has_died = False
+        self._sandboxes: dict[DesktopId, Sandbox] = {}
 
     def child(self) -> ChildSpec:
         """The whole role: when the launcher dies, every desktop is started anew."""
@@ -55,7 +62,9 @@ class Desktops:
         supervisor = Supervisor(
             "desktops",
             [
-                ChildSpec(name="launcher", start=self._run_launcher),
+                ChildSpec(
+                    name="launcher", start=self._run_launcher, is_preempted=_was_launcher_killed
+                ),
                 ChildSpec(name="slots", start=tree.run, shutdown_s=15.0),
             ],
             strategy="rest_for_one",
@@ -66,12 +75,11 @@ class Desktops:
     async def _run_launcher(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        with Launcher() as launcher, _death_of(launcher.pid) as is_dead:
-            self._launcher, self._has_died = launcher, False
+        with Launcher(label=owner_label()) as launcher, _death_of(launcher.pid) as is_dead:
+            self._launcher = launcher
             task_status.started()
             await trio.lowlevel.wait_readable(is_dead)
-            self._has_died = True
-        raise LauncherEndedError("the process that starts desktops has died")
+        raise LauncherEndedError(launcher.exit_status or 0)
 
     def _publish(self, crashed: Crashed) -> None:
         tell_crash(crashed)
@@ -84,17 +92,32 @@ class Desktops:
             make_desktop=self._desktop,
             make_verifier=self._verifier,
             health=self._health,
-            is_closing=lambda: self._has_died,
+            destroy_desktop=self._destroy,
+            is_closing=self._is_closing,
         )
 
     def _desktop(self, desktop_id: DesktopId) -> DesktopActor:
         assert self._launcher is not None, "slots start after the launcher"
         size = self._settings
         sandbox = Sandbox(self._launcher, width=size.width, height=size.height)
+        self._sandboxes[desktop_id] = sandbox
         return DesktopActor(desktop_id, sandbox)
 
+    def _destroy(self, desktop_id: DesktopId) -> None:
+        if desktop_id in self._sandboxes:
+            self._sandboxes[desktop_id].kill()
+
+    def _is_closing(self) -> bool:
+        """Whether all desktops are gone: then nothing that a slot does or suffers counts."""
+        return self._launcher is None or self._launcher.exit_status is not None
+
     def _verifier(self, _desktop_id: DesktopId) -> VerifierActor:
-        return VerifierActor(Checker(self._checker))
+        return VerifierActor(Checker(self._checker, label=owner_label()))
+
+
+def _was_launcher_killed(error: BaseException) -> bool:
+    """By the host, or by somebody: not a fault of its own that would come again."""
+    return isinstance(error, LauncherEndedError) and error.was_killed
 
 
 @contextmanager

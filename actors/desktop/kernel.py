@@ -32,6 +32,11 @@ def mount(source: str, target: str, kind: str | None, flags: int = 0, data: str 
     _check(_libc.mount(*arguments, flags, data.encode()), f"mount {kind} on {target}")
 
 
+def unmount(target: str) -> None:
+    """Take a mount away, now if nobody uses it, else as soon as nobody does."""
+    _check(_libc.umount2(target.encode(), _DETACH), f"umount of {target}")
+
+
 def make_private() -> None:
     """Keep this mount namespace's mounts from its parent's, and the other way round."""
     mount("none", "/", None, _PRIVATE_RECURSIVE)

@@ -30,7 +30,20 @@ class Launcher:
     its process: no mount, process or file stays behind. Safe to use from several threads.
     """
 
-    def __init__(self, *, answer_timeout_s: float = _ANSWER_TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        *,
+        label: Mapping[str, str] | None = None,
+        answer_timeout_s: float = _ANSWER_TIMEOUT_S,
+    ) -> None:
+        """Start its process.
+
+        Args:
+            label: variables that mark it, and every desktop's first process, as the caller's.
+
+        Raises:
+            LauncherError: this process is not root.
+        """
         if os.geteuid() != 0:
             raise LauncherError("desktops need root here: start envs-node as root")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -45,7 +58,11 @@ class Launcher:
                  str(theirs.fileno()), str(os.getpid() if is_main else 0)],
                 pass_fds=[theirs.fileno()],
                 cwd="/",
-                env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "PYTHONPATH": str(package)},
+                env={
+                    "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
+                    "PYTHONPATH": str(package),
+                    **(label or {}),
+                },
                 start_new_session=True,
             )  # fmt: skip
 
@@ -53,6 +70,11 @@ class Launcher:
     def pid(self) -> int:
         """The launcher's process."""
         return self._process.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """How its process ended, below 0 by a signal; None while it runs."""
+        return self._process.poll()
 
     def create(self, disk_bytes: int = DISK_BYTES) -> int:
         """Start an empty desktop; the pid of its first process, as this host counts.

@@ -13,8 +13,12 @@ with Launcher() as launcher:                       # in the main thread, one for
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
 from collections import OrderedDict
+from contextlib import suppress
 
 from envs_node.actors.desktop.elements import list_elements
 from envs_node.actors.desktop.errors import DesktopLostError
@@ -34,7 +38,11 @@ FRAMES_MAX = 64
 
 
 class Sandbox:
-    """One desktop at a time, in one place. Every method blocks; call from one thread at a time."""
+    """One desktop at a time, in one place. Every method blocks; call from one thread at a time.
+
+    `close` and `kill` alone may come from another thread, while a call is under way: what it is
+    about to create is destroyed, and the call fails.
+    """
 
     can_fork = False
 
@@ -46,6 +54,8 @@ class Sandbox:
         self._size = (width, height)
         self._disk_bytes = disk_bytes
         self._session: Session | None = None
+        self._is_closed = False
+        self._lock = threading.Lock()
         self._frames: OrderedDict[str, bytes] = OrderedDict()
 
     @property
@@ -67,13 +77,17 @@ class Sandbox:
         Raises:
             SetupFailedError: a set-up step failed.
             LauncherError: the host refused.
-            DesktopLostError: the desktop broke meanwhile.
+            DesktopLostError: the desktop broke or was closed meanwhile.
         """
         check_setup(task)
-        self.close()
+        self._end_session()
         width, height = self._size
         session = Session(self._launcher, width, height, disk_bytes=self._disk_bytes)
-        self._session = session
+        with self._lock:
+            self._session = None if self._is_closed else session
+        if self._session is None:
+            session.close()
+            raise DesktopLostError("the desktop was closed while it started")
         session.wait_path(SOCKET_PATH)
         Setup(task, Guest(session.path(SOCKET_PATH)), self, self._size).run()
         session.input.park()
@@ -115,11 +129,16 @@ class Sandbox:
         return png_of_frame(packed, *self._size) if packed is not None else None
 
     def close(self) -> None:
-        """Destroy the desktop. Twice does no harm."""
-        session, self._session = self._session, None
-        self._frames.clear()
-        if session is not None:
-            session.close()
+        """Destroy the desktop, for good. Twice does no harm."""
+        with self._lock:
+            self._is_closed = True
+        self._end_session()
+
+    def kill(self) -> None:
+        """Kill the desktop without waiting, so that whoever hangs on it fails. `close` it after."""
+        with self._lock, suppress(ProcessLookupError):
+            if self._session is not None:
+                os.kill(self._session.pid, signal.SIGKILL)
 
     def windows(self) -> tuple[Window, ...]:
         """The top-level windows, bottom to top."""
@@ -130,6 +149,13 @@ class Sandbox:
         session = self._living()
         quiet_ms = quiet_window_ms(window.app_class for window in session.connection.windows())
         return wait_still(session.screen.digest, quiet_ms, work=session.work)
+
+    def _end_session(self) -> None:
+        with self._lock:
+            session, self._session = self._session, None
+        self._frames.clear()
+        if session is not None:
+            session.close()
 
     def _living(self) -> Session:
         if self._session is None:

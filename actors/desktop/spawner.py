@@ -19,6 +19,8 @@ from envs_node.actors.desktop.root import USER_ID, build_root
 
 _REQUEST_BYTES_MAX = 1 << 17
 _GUEST = "/usr/local/lib/envs/envs_node/actors/desktop/guest"
+_OWN = ("PATH", "PYTHONPATH")
+"""The variables of this process that are no label: a desktop is not to see the host's paths."""
 _INIT = ("/usr/bin/python3", "-S", "-E", f"{_GUEST}/init.py")
 
 
@@ -105,7 +107,8 @@ def _become_init(channel: socket.socket, layers: dict[str, str], disk_bytes: int
         channel.sendall(b"bound\n")
         _redirect("/dev/null")
         os.closerange(3, 1024)
-        os.execve(_INIT[0], _INIT, {"PATH": "/usr/bin:/bin"})
+        label = {name: os.environ[name] for name in os.environ if name not in _OWN}
+        os.execve(_INIT[0], _INIT, {**label, "PATH": "/usr/bin:/bin"})
     except BaseException as error:  # noqa: BLE001 - a forked child must never return
         channel.sendall(f"{type(error).__name__}: {error}\n".encode())
     os._exit(1)

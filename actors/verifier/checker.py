@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -64,6 +64,7 @@ class Checker:
         source: CheckerSource,
         *,
         verdict_s: float = _VERDICT_S,
+        label: Mapping[str, str] | None = None,
         overlay: dict[str, Path] | None = None,
     ) -> None:
         """Take an installed checker.
@@ -71,10 +72,12 @@ class Checker:
         Args:
             source: what `read_checker` found.
             verdict_s: deadline of a verdict; the sleeps of its postconfig come on top.
+            label: variables that mark its process, and what that starts, as the caller's.
             overlay: metrics of one's own by name, and the file each is defined in.
         """
         self._source = source
         self._verdict_s = verdict_s
+        self._label = dict(label or {})
         self._overlay = {name: str(path) for name, path in (overlay or {}).items()}
         self._lock = threading.Lock()
         self._zygote: subprocess.Popen[bytes] | None = None
@@ -220,7 +223,7 @@ class Checker:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=self._root,
-                env=_environment(self._root),
+                env=_environment(self._root) | self._label,
                 bufsize=0,
                 start_new_session=True,
             )

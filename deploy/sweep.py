@@ -1,0 +1,227 @@
+"""Removes what dead nodes left on this host, and only that."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from envs_node.actors.desktop.kernel import unmount
+from envs_node.deploy.estate import (
+    LOCK_FILE,
+    OWNER_VARIABLE,
+    PREFIX,
+    RECORD_FILE,
+    Owner,
+    lock_nowait,
+    state_folder,
+)
+from envs_node.deploy.process import Process, processes_with
+
+_KILL_S = 5.0
+_DRAFT_S = 60.0
+"""An estate that has not been made after so long never will be."""
+_MOUNTS = Path("/proc/self/mountinfo")
+
+_log = structlog.get_logger(__name__)
+
+
+class Swept(msgspec.Struct, frozen=True, kw_only=True):
+    """What a dead owner had left."""
+
+    owner: str
+    node: str = ""
+    since: str = ""
+    processes: tuple[str, ...] = ()
+    """Each with its number and its program's name."""
+    mounts: tuple[str, ...] = ()
+    cgroups: tuple[str, ...] = ()
+    sockets: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    """What could not be removed, and why; the next sweep tries again."""
+
+
+def sweep(state: Path | None = None, *, is_dry: bool = False) -> tuple[Swept, ...]:
+    """Remove what owners whose lock is free have left. Those who live are never touched.
+
+    Safe to do at any time, by several at once: each dead owner is locked while it is swept.
+
+    Args:
+        state: where the estates lie; `state_folder()` unless given.
+        is_dry: remove nothing, and say what would be.
+    """
+    state = state or state_folder()
+    found = []
+    for folder in sorted(state.iterdir()):
+        try:
+            with _taken(folder) as owner:
+                if owner is not None:
+                    found.append(_sweep_owner(folder, owner, is_dry=is_dry))
+        except OSError as error:
+            found.append(Swept(owner=folder.name, left=(f"{folder}: {error.strerror}",)))
+    for swept in found:
+        if not is_dry:
+            _log.info("owner.swept", **msgspec.structs.asdict(swept))
+    return tuple(found)
+
+
+@contextmanager
+def _taken(folder: Path) -> Iterator[Owner | None]:
+    """Hold the lock of a dead owner; None for one that lives, or is being made or swept."""
+    is_draft = folder.name.startswith(".")
+    if not folder.is_dir() or (is_draft and time.time() - folder.stat().st_mtime < _DRAFT_S):
+        yield None
+        return
+    handle = lock_nowait(folder / LOCK_FILE)
+    try:
+        owner = _read(folder) if handle is not None else None
+        # A lock that is free and an owner that lives: its lock file was lost. It is no less alive.
+        yield None if owner is None or owner.process.is_alive() else owner
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _read(folder: Path) -> Owner:
+    name = folder.name.removeprefix(".")
+    try:
+        owner = msgspec.json.decode((folder / RECORD_FILE).read_bytes(), type=Owner)
+        if owner.id == name:
+            return owner
+    except (FileNotFoundError, msgspec.DecodeError):
+        pass
+    nobody = Process(pid=0, start_ticks=0, boot="")
+    return Owner(id=name, process=nobody, node="", uid=os.geteuid(), scratch="", since="")
+
+
+def _sweep_owner(folder: Path, owner: Owner, *, is_dry: bool) -> Swept:
+    """Processes first, for they use the rest; the record last, so that a sweep can be repeated."""
+    left: list[str] = []
+
+    def each(kind: str, things: list[str], remove: Callable[[str], None]) -> tuple[str, ...]:
+        gone = []
+        for thing in things:
+            try:
+                if not is_dry:
+                    remove(thing)
+                gone.append(thing)
+            except OSError as error:
+                left.append(f"{kind} {thing}: {error.strerror or error}")
+        return tuple(gone)
+
+    groups = _cgroups(owner)
+    processes = _processes(owner, groups)
+    killed = each("process", list(processes), lambda name: _kill(processes[name]))
+    mine = [folder, *_scratch(owner)]
+    unmounted = each("mount", _mounts_below(mine), unmount)
+    ungrouped = each("cgroup", groups, os.rmdir)
+    unlinked = each("socket", [path for path in owner.sockets if _is_dead_socket(path)], os.unlink)
+    if not left:
+        folders = each("folder", [str(path) for path in reversed(mine)], _remove)
+    return Swept(
+        owner=owner.id,
+        node=owner.node,
+        since=owner.since,
+        processes=killed,
+        mounts=unmounted,
+        cgroups=ungrouped,
+        sockets=unlinked,
+        folders=folders if not left else (),
+        left=tuple(left),
+    )
+
+
+def _processes(owner: Owner, groups: list[str]) -> dict[str, Process]:
+    """Those that carry the owner's mark or are in its cgroups, and are nobody else's."""
+    found = [process for process, _ in processes_with(OWNER_VARIABLE, frozenset((owner.id,)))]
+    for group in groups:
+        for pid in Path(group, "cgroup.procs").read_text().split():
+            found.append(Process.of(int(pid)))
+    spared = {os.getpid(), *_ancestors()}
+    return {f"{p.pid} {_name(p.pid)}": p for p in found if p.pid not in spared}
+
+
+def _kill(process: Process) -> None:
+    if not process.kill(_KILL_S):
+        raise TimeoutError(f"it goes on after {_KILL_S:g} s")
+
+
+def _ancestors() -> Iterator[int]:
+    pid = os.getpid()
+    while pid > 1:
+        stat_line = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        pid = int(stat_line.rpartition(")")[2].split()[1])
+        yield pid
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _scratch(owner: Owner) -> list[Path]:
+    """The scratch folder, if it is the one that the record may name."""
+    path = Path(owner.scratch)
+    try:
+        found = path.lstat()
+    except OSError:
+        return []
+    is_its = path.name == PREFIX + owner.id and stat.S_ISDIR(found.st_mode)
+    return [path] if is_its and found.st_uid == owner.uid else []
+
+
+def _mounts_below(folders: list[Path]) -> list[str]:
+    """Mount points inside these folders, the innermost first."""
+    points = []
+    for line in _MOUNTS.read_text(errors="replace").splitlines():
+        escaped = line.split()[4]
+        point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), escaped)
+        if any(point.startswith(f"{folder.resolve()}/") for folder in folders):
+            points.append(point)
+    return sorted(points, key=len, reverse=True)
+
+
+def _cgroups(owner: Owner) -> list[str]:
+    """Control groups that are named after the owner, and those in them, the innermost first."""
+    found: list[str] = []
+    for line in _MOUNTS.read_text(errors="replace").splitlines():
+        before, _, after = line.partition(" - ")
+        if after.split()[0] not in ("cgroup", "cgroup2"):
+            continue
+        for folder, _, _ in os.walk(before.split()[4]):
+            if PREFIX + owner.id in folder.split("/"):
+                found.append(folder)
+    return sorted(found, key=len, reverse=True)
+
+
+def _is_dead_socket(path: str) -> bool:
+    """Whether it is a socket file that nobody listens at; another node may have taken it over."""
+    try:
+        if not stat.S_ISSOCK(os.lstat(path).st_mode):
+            return False
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(1)
+            probe.connect(path)
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _remove(path: str) -> None:
+    if mounted := _mounts_below([Path(path)]):
+        raise OSError(f"{mounted[0]} is still mounted in it")
+    shutil.rmtree(path)
