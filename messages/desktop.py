@@ -107,6 +107,8 @@ class ResetFailed(Message, frozen=True, kw_only=True):
     desktop_id: DesktopId
     episode: int
     reason: str
+    is_setup: bool = False
+    """True when a set-up step failed: the task's fault, not the desktop's."""
 
 
 class Act(Message, frozen=True, kw_only=True):

@@ -33,6 +33,9 @@ LeafReason = Literal[
 LossCause = Literal["", "task", "desktop", "policy", "verifier", "head"]
 """Whose fault it was that a branch could not be judged: `task` for a set-up that failed."""
 
+KeepFrames = Literal["all", "certified", "none"]
+"""Of which branches the pictures go to the ledger."""
+
 
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):
     """Proposals with one fingerprint."""
@@ -78,6 +81,15 @@ class WorkWanted(Message, frozen=True, kw_only=True):
     """The task this desktop worked on last; None for any."""
 
 
+class WorkerFreed(Message, frozen=True, kw_only=True):
+    """A worker asks for work, so it holds none: what it had of this task goes to others.
+
+    Told by the scheduler to the search that the worker worked for last.
+    """
+
+    worker: ActorName
+
+
 class Idle(Message, frozen=True, kw_only=True):
     """Answers `WorkWanted`: nothing to do now."""
 
@@ -108,6 +120,8 @@ class Assign(Message, frozen=True, kw_only=True):
     is_greedy: bool = False
     fingerprint: Literal["element", "grid"] = "element"
     seed: int = 0
+    """Follows from what the branch is, so that driving it again comes out the same."""
+    keep_frames: KeepFrames = "certified"
 
 
 class Renew(Message, frozen=True, kw_only=True):
@@ -125,7 +139,7 @@ class Renewed(Message, frozen=True, kw_only=True):
 
 
 class LeaseLapsed(Message, frozen=True, kw_only=True):
-    """Refuses a report: the branch was given to somebody else, or the run is over. Stop."""
+    """Refuses a report: the branch is another's now, or the report makes no sense. Stop."""
 
     branch_id: BranchId
     lease: int
@@ -215,7 +229,7 @@ class TaskProgress(msgspec.Struct, frozen=True, kw_only=True):
     branches: int = 0
     leaves: int = 0
     reassigned: int = 0
-    """Branches sent out again: their lease lapsed or their desktop broke."""
+    """Branches sent out again: their lease lapsed, or their desktop or their policy broke."""
     lost: int = 0
     """Branches given up after too many losses."""
     refused: int = 0
@@ -230,6 +244,8 @@ class TaskProgress(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 0
     replayed_actions: int = 0
     new_actions: int = 0
+    wasted_actions: int = 0
+    """Actions of branches that broke; no budget pays for them."""
     replays: int = 0
     replay_mismatches: int = 0
     verdicts: tuple[tuple[str, int], ...] = ()
@@ -237,6 +253,9 @@ class TaskProgress(msgspec.Struct, frozen=True, kw_only=True):
     rollouts: tuple[tuple[bool, bool], ...] = ()
     """Of an eval: (is greedy, succeeded) a rollout."""
     detail: str = ""
+    """Why it ended; while it runs, why it waits."""
+    cause: LossCause = ""
+    """Whose fault a `refused` is; empty when the checker or the task says so itself."""
 
 
 class ProgressWanted(Message, frozen=True, kw_only=True):
@@ -263,3 +282,6 @@ class Progress(Message, frozen=True, kw_only=True):
 
 class Tick(Message, frozen=True, kw_only=True):
     """Time has passed: lapse what was not renewed. Told, not asked."""
+
+    is_anew: bool = False
+    """All who held a branch went with the process that the run is on in: every lease lapses."""

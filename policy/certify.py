@@ -4,11 +4,64 @@ from __future__ import annotations
 
 import hashlib
 
+import msgspec
+
 from envs_node.messages.actions import Fail, Finish
 from envs_node.messages.ledger import Trajectory
 from envs_node.messages.search import LeafReached, PrefixStep, Step
 from envs_node.messages.tasks import Task
 from envs_node.policy.fingerprint import FingerprintMode, canonical_path, fingerprint
+
+
+class Successes:
+    """The successes of one task on their way to the ledger."""
+
+    def __init__(self, task: Task, mode: FingerprintMode) -> None:
+        self._task = task
+        self._mode = mode
+        self._paths: set[tuple[str, ...]] = set()
+        self._admissions: list[Trajectory] = []
+        self._distinct: set[str] = set()
+
+    def first_try(self, leaf: LeafReached) -> tuple[PrefixStep, ...] | None:
+        """What to replay to certify a success; None when its path was found before."""
+        trimmed = certify_prefixes(leaf)[0]
+        path = tuple(step.fingerprint for step in trimmed)
+        if path in self._paths:
+            return None
+        self._paths.add(path)
+        return trimmed
+
+    def second_try(
+        self, source: LeafReached, tried: tuple[PrefixStep, ...]
+    ) -> tuple[PrefixStep, ...] | None:
+        """What to replay after this failed; None when that was everything."""
+        full = certify_prefixes(source)[-1]
+        return None if len(tried) == len(full) else full
+
+    def admit(
+        self, leaf: LeafReached, *, policy: str, success_rate: float, is_certified: bool
+    ) -> None:
+        """Let a success go to the ledger. A certification asks no policy: the one that found it."""
+        self._admissions.append(
+            to_trajectory(
+                self._task,
+                msgspec.structs.replace(leaf, policy=policy),
+                self._mode,
+                success_rate=success_rate,
+                is_certified=is_certified,
+            )
+        )
+
+    def take(self) -> tuple[Trajectory, ...]:
+        """Those of which the ledger has not heard yet."""
+        taken, self._admissions = tuple(self._admissions), []
+        return taken
+
+    def kept(self, trajectory: Trajectory) -> int:
+        """The ledger holds a certified one. Returns how many distinct ones it holds now."""
+        self._distinct.add(trajectory.id)
+        return len(self._distinct)
 
 
 def certify_prefixes(leaf: LeafReached) -> tuple[tuple[PrefixStep, ...], ...]:

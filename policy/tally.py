@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from envs_node.messages.search import LeafReached, TaskProgress
+from envs_node.messages.search import LeafReached, LossCause, TaskProgress
 from envs_node.messages.tasks import Task
 
 _State = Literal["", "vacuous", "refused"]
@@ -15,6 +15,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.state: _State = ""
+        self.cause: LossCause = ""
         self.branches = 0
         self.leaves = 0
         """Judged leaves of the search itself: success or failure, no gate, no certification."""
@@ -25,22 +26,36 @@ class Tally:
         self.uncertified = 0
         self.reassigned = 0
         self.lost = 0
+        self.lost_why = ""
+        self.lost_cause: LossCause = ""
         self.refused = 0
         self.replayed_actions = 0
         self.new_actions = 0
+        self.wasted_actions = 0
         self.replays = 0
         self.replay_mismatches = 0
         self.verdicts: dict[str, int] = {}
-        self.rollouts: list[tuple[bool, bool]] = []
+        self.rollouts: dict[int, tuple[bool, bool]] = {}
 
-    def refuse(self) -> None:
+    def refuse(self, cause: LossCause = "") -> None:
         """The task cannot be searched."""
-        self.state = "refused"
+        self.state, self.cause = "refused", cause
 
-    def add_leaf(self, leaf: LeafReached) -> None:
-        """Count one report."""
-        self.replayed_actions += leaf.cost.replayed_actions
-        self.new_actions += leaf.cost.new_actions
+    def give_up(self, why: str, cause: LossCause) -> None:
+        """A branch broke for the last time."""
+        self.lost += 1
+        self.lost_why, self.lost_cause = why, cause
+
+    def add_leaf(self, leaf: LeafReached, number: int, *, is_broken: bool) -> None:
+        """Count one report; `number` says which rollout of the task it is.
+
+        What a broken branch did is waste: a fault costs desktop time, and no task's budget.
+        """
+        if is_broken:
+            self.wasted_actions += leaf.cost.replayed_actions + leaf.cost.new_actions
+        else:
+            self.replayed_actions += leaf.cost.replayed_actions
+            self.new_actions += leaf.cost.new_actions
         if leaf.replay.steps:
             self.replays += 1
             self.replay_mismatches += int(leaf.replay.diverged_at >= 0)
@@ -52,13 +67,15 @@ class Tally:
             self.leaves += 1
             self.verified += int(name == "success")
         if leaf.kind == "rollout" and name in ("success", "failure"):
-            self.rollouts.append((leaf.is_greedy, name == "success"))
+            self.rollouts[number] = (leaf.is_greedy, name == "success")
 
     def success_rate(self) -> float:
         """Of the judged leaves; 1 before the first."""
         return self.verified / self.leaves if self.leaves else 1.0
 
-    def progress(self, task: Task, state: str, end: str, nodes: int) -> TaskProgress:
+    def progress(
+        self, task: Task, state: str, end: str, nodes: int, *, waits_for: str = ""
+    ) -> TaskProgress:
         """The numbers as they are shown."""
         if self.state:
             state = self.state
@@ -82,9 +99,11 @@ class Tally:
             nodes=nodes,
             replayed_actions=self.replayed_actions,
             new_actions=self.new_actions,
+            wasted_actions=self.wasted_actions,
             replays=self.replays,
             replay_mismatches=self.replay_mismatches,
             verdicts=tuple(sorted(self.verdicts.items())),
-            rollouts=tuple(self.rollouts),
-            detail=end,
+            rollouts=tuple(self.rollouts[number] for number in sorted(self.rollouts)),
+            detail=end or waits_for,
+            cause=self.cause,
         )

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-import msgspec
-
 from envs_node.messages.base import ActorName, BranchId
 from envs_node.messages.ledger import Trajectory
 from envs_node.messages.lifecycle import SearchSettings
@@ -26,21 +24,25 @@ from envs_node.messages.search import (
     LeaseLapsed,
     LossCause,
     NodeReached,
-    PrefixStep,
     Renewed,
     TaskProgress,
 )
+from envs_node.messages.status import LeaseStatus
 from envs_node.messages.tasks import Task
-from envs_node.policy.branches import OWN_CAUSES, Branch, Branches, Leases, rest_ms, seed_of
+from envs_node.policy.assignments import Assignments, origin_of
+from envs_node.policy.branches import OWN_CAUSES, Branch, Branches, Leases
 from envs_node.policy.budget import Spent, why_spent
-from envs_node.policy.certify import certify_prefixes, to_trajectory
+from envs_node.policy.certify import Successes
 from envs_node.policy.failures import FailureMemory
+from envs_node.policy.patience import Patience
 from envs_node.policy.tally import Tally
 from envs_node.policy.tree import Path, Price, Tree
 
 RETRY_MS = 200
 _ANSWERS_MAX = 4096
 _LAPSED = "the lease is over: the branch is another's now"
+_UNHEARD = "its desktop was not heard of in time"
+_NEVER_JUDGED = "the task's start was never judged"
 _NO_START = {
     "task": "the task's start could not be reached",
     "desktop": "no desktop could show the task's start",
@@ -58,26 +60,20 @@ class TaskSearch:
         self.tally = Tally()
         self._settings = settings
         self._leases = leases
-        self._proposer = proposer
+        self._assignments = Assignments(task, settings, proposer)
         self._tree = Tree(settings.support_min, settings.branches_node_max)
         self._failures = FailureMemory()
         self._price = Price()
         self._branches = Branches(leases, settings)
         self._answers: OrderedDict[tuple[BranchId, int], Renewed | LeaseLapsed] = OrderedDict()
         """What each holder of a branch was told of its report."""
-        self._count = 0
         self._is_gated = False
         self._looks = 0
         self._rollouts_sent = 0
-        self._paths: set[Path] = set()
-        self._admissions: list[Trajectory] = []
-        self._distinct: set[str] = set()
+        self._successes = Successes(task, settings.fingerprint)
+        self._policy = Patience()
+        """While the policy is away, nothing that needs it is handed out."""
         self._end = ""
-        self._policy_losses = 0
-        """In a row: how often no policy answered since one did."""
-        self._policy_rests_ns = 0
-        """Nothing that needs the policy is handed out before then."""
-        self._policy_trouble = ""
 
     def begin(self, number: int) -> None:
         """Number leases from here: the reports of another run's branches are then strangers."""
@@ -96,7 +92,7 @@ class TaskSearch:
         if branch is not None:
             self.tally.branches += 1
             return self._branches.lend(branch, worker, now_ns)
-        if not self._end and self._branches.is_empty and not self._rests(now_ns):
+        if not self._end and self._branches.is_empty and not self._policy.rests(now_ns):
             self._finish()
         if self._end:
             return Idle(retry_ms=0, is_over=True)
@@ -118,14 +114,14 @@ class TaskSearch:
         why = self._refusal(report, branch)
         if why:
             return self._refuse(report, f"a state that makes no sense: {why}", now_ns)
-        self._policy_answers()
+        self._policy.answered()
         self._tree.add(
             report.path,
             report.signature,
             report.buckets,
             report.followed,
             branch_id=report.branch_id,
-            rank=(branch.number, _origin(branch.assign)),
+            rank=(branch.number, origin_of(branch.assign)),
         )
         return answer
 
@@ -141,19 +137,18 @@ class TaskSearch:
     def freed(self, worker: ActorName, now_ns: int) -> None:
         """Send out again what a worker held that holds nothing now."""
         for branch in self._branches.freed(worker):
-            self._lost(branch, "its worker started over", "", now_ns, is_own=False)
+            self._lost(branch, "its worker started over", "desktop", now_ns, is_own=False)
 
     def lapse(self, now_ns: int) -> None:
         """Send out again what was lent and not renewed in time."""
         for branch in self._branches.lapsed(now_ns):
-            self._lost(branch, "its desktop was not heard of in time", "", now_ns, is_own=False)
+            self._lost(branch, _UNHEARD, "desktop", now_ns, is_own=False)
 
     # What is told of it --------------------------------------------------------------------
 
     def take_admissions(self) -> tuple[Trajectory, ...]:
         """The trajectories that came about since the last call; the ledger must hear of them."""
-        taken, self._admissions = tuple(self._admissions), []
-        return taken
+        return self._successes.take()
 
     def admitted(self, trajectory: Trajectory) -> None:
         """The ledger holds it.
@@ -163,16 +158,17 @@ class TaskSearch:
         """
         if trajectory.is_certified:
             self.tally.certified += 1
-            self._distinct.add(trajectory.id)
-            self.tally.distinct = len(self._distinct)
+            self.tally.distinct = self._successes.kept(trajectory)
 
     def progress(self) -> TaskProgress:
         """Where this search stands."""
         state = "waiting" if not self._is_gated and self._branches.is_empty else "running"
-        waits_for = f"waits for the policy: {self._policy_trouble}" if self._policy_losses else ""
-        return self.tally.progress(
-            self.task, state, self._end, len(self._tree), waits_for=waits_for
-        )
+        waits = f"waits for the policy: {self._policy.why}" if self._policy.why else ""
+        return self.tally.progress(self.task, state, self._end, len(self._tree), waits_for=waits)
+
+    def lent(self, now_ns: int) -> tuple[LeaseStatus, ...]:
+        """The branches that are lent, and for how long yet."""
+        return self._branches.lent(now_ns)
 
     @property
     def is_over(self) -> bool:
@@ -187,14 +183,14 @@ class TaskSearch:
     # Choosing ------------------------------------------------------------------------------
 
     def _choose(self, now_ns: int) -> Branch | None:
-        rests = self._rests(now_ns)
+        rests = self._policy.rests(now_ns)
         waiting = self._branches.take(
             now_ns, lambda branch: not (rests and _needs_policy(branch.assign.kind))
         )
         if waiting is not None:
             return waiting
         if not self._is_gated:
-            return self._new("gate") if self._branches.is_empty else None
+            return self._assignments.make("gate") if self._branches.is_empty else None
         if rests:
             return None
         if self._settings.rollouts:
@@ -209,7 +205,7 @@ class TaskSearch:
         """From the start, following the policy; at more temperature the more often."""
         temperature = self._settings.temperature * (1 + 0.5 * self._looks)
         self._looks += 1
-        return self._new("explore", number=self._looks, temperature=temperature)
+        return self._assignments.make("explore", number=self._looks, temperature=temperature)
 
     def _look_again(self) -> Branch | None:
         is_wanted = self.tally.verified == 0 and self._looks < self._settings.looks_max
@@ -220,7 +216,7 @@ class TaskSearch:
             return None
         self._rollouts_sent += 1
         number = self._rollouts_sent
-        return self._new("rollout", number=number, is_greedy=number == 1)
+        return self._assignments.make("rollout", number=number, is_greedy=number == 1)
 
     def _strike_off(self) -> Branch | None:
         best: tuple[float, Path, Bucket] | None = None
@@ -235,12 +231,7 @@ class TaskSearch:
             return None
         _, path, bucket = best
         self._tree.take(path, bucket.fingerprint)
-        return self._new("explore", prefix=self._tree.prefix(path), strike_off=bucket)
-
-    def _rests(self, now_ns: int) -> bool:
-        """Whether the policy is given time to come back. Never for longer than its rest."""
-        rest_ns = rest_ms(self._policy_losses) * 1_000_000
-        return now_ns < self._policy_rests_ns <= now_ns + rest_ns
+        return self._assignments.make("explore", prefix=self._tree.prefix(path), strike_off=bucket)
 
     def _why_over(self) -> str:
         spent = Spent(
@@ -258,45 +249,13 @@ class TaskSearch:
         if tally.lost and not tally.leaves:  # nothing was learned of the task: that is no end
             tally.refuse(tally.lost_cause)
 
-    def _new(
-        self,
-        kind: BranchKind,
-        *,
-        number: int = 0,
-        prefix: tuple[PrefixStep, ...] = (),
-        strike_off: Bucket | None = None,
-        is_greedy: bool = False,
-        temperature: float = 0.0,
-        source: LeafReached | None = None,
-    ) -> Branch:
-        self._count += 1
-        settings = self._settings
-        assign = Assign(
-            branch_id=BranchId(f"{self.task.id}#{self._count}"),
-            task_id=self.task.id,
-            task_sha256=self.task.sha256,
-            kind=kind,
-            lease=0,
-            lease_ms=settings.lease_ms,
-            proposer=self._proposer,
-            prefix=prefix,
-            strike_off=strike_off,
-            steps_max=settings.steps_max,
-            samples=1 if kind == "rollout" else settings.samples,
-            temperature=temperature or settings.temperature,
-            is_greedy=is_greedy,
-            fingerprint=settings.fingerprint,
-            keep_frames=settings.keep_frames,
-        )
-        seed = seed_of(settings.seed, self.task.id, kind, _origin(assign), number)
-        assign = msgspec.structs.replace(assign, seed=seed)
-        return Branch(assign=assign, number=number, source=source)
-
     # Refusing and losing ---------------------------------------------------------------------
 
     def _refusal(self, report: NodeReached, branch: Branch) -> str:
-        if report.task_id != self.task.id or branch.assign.kind != "explore":
-            return f"branch {report.branch_id} reports no states of {report.task_id}"
+        origin = origin_of(branch.assign)
+        is_own = report.task_id == self.task.id and branch.assign.kind == "explore"
+        if not is_own or report.path[: len(origin)] != origin:
+            return f"branch {report.branch_id} does not come by there"
         return self._tree.refusal(report.path, report.buckets, report.followed)
 
     def _refuse(
@@ -318,20 +277,11 @@ class TaskSearch:
             return
         self.tally.give_up(why, cause)
         if branch.assign.kind == "gate":
-            start = _NO_START.get(cause or "task", "the task's start was never judged")
+            start = _NO_START.get(cause or "task", _NEVER_JUDGED) if is_own else _NEVER_JUDGED
             self._end = f"{start}: {why}"
             self.tally.refuse(cause)
         elif branch.assign.kind == "certify":
             self._certify_failed(branch)
-
-    def _policy_is_away(self, why: str, now_ns: int) -> None:
-        self._policy_losses += 1
-        self._policy_trouble = why
-        self._policy_rests_ns = now_ns + rest_ms(self._policy_losses) * 1_000_000
-
-    def _policy_answers(self) -> None:
-        self._policy_losses = 0
-        self._policy_trouble = ""
 
     # Learning from a leaf --------------------------------------------------------------------
 
@@ -358,7 +308,7 @@ class TaskSearch:
         if report.verdict is not None:  # what the verifier itself calls infra
             cause, why = cause or "verifier", report.verdict.reason
         if cause == "policy":
-            self._policy_is_away(why, now_ns)
+            self._policy.missed(why, now_ns)
         self._lost(branch, why, cause, now_ns, is_own=cause in OWN_CAUSES)
 
     def _judged(self, branch: Branch, report: LeafReached) -> None:
@@ -373,7 +323,7 @@ class TaskSearch:
             else:
                 self._certify_failed(branch)
         else:
-            self._policy_answers()
+            self._policy.answered()
             # What the checker could not judge proves nothing about the actions before it.
             for step in report.steps if verdict.verdict in ("success", "failure") else ():
                 self._failures.record(
@@ -394,35 +344,30 @@ class TaskSearch:
             self.tally.refuse()
 
     def _certify(self, report: LeafReached) -> None:
-        trimmed = certify_prefixes(report)[0]
-        path = tuple(step.fingerprint for step in trimmed)
-        if path in self._paths:
+        prefix = self._successes.first_try(report)
+        if prefix is None:
             self.tally.repeated += 1
             return
-        self._paths.add(path)
-        self._branches.put(self._new("certify", prefix=trimmed, source=report))
+        self._branches.put(self._assignments.make("certify", prefix=prefix, source=report))
 
     def _certify_failed(self, branch: Branch) -> None:
         source = branch.source
         assert source is not None, "a certification has its success"
-        full = certify_prefixes(source)[-1]
-        if len(branch.assign.prefix) == len(full):
+        full = self._successes.second_try(source, branch.assign.prefix)
+        if full is None:
             self.tally.uncertified += 1
             self._admit(source, branch, is_certified=False)
             return
-        self._branches.put(self._new("certify", prefix=full, source=source))
+        self._branches.put(self._assignments.make("certify", prefix=full, source=source))
 
     def _admit(self, leaf: LeafReached, branch: Branch, *, is_certified: bool) -> None:
         assert branch.source is not None, "a certification has its success"
-        trajectory = to_trajectory(
-            self.task,
-            # A certification asks no policy; its path is that of the policy that found it.
-            msgspec.structs.replace(leaf, policy=branch.source.policy),
-            self._settings.fingerprint,
+        self._successes.admit(
+            leaf,
+            policy=branch.source.policy,
             success_rate=self.tally.success_rate(),
             is_certified=is_certified,
         )
-        self._admissions.append(trajectory)
 
     def _learn_price(self, report: LeafReached) -> None:
         cost = report.cost
@@ -434,9 +379,3 @@ class TaskSearch:
 
 def _needs_policy(kind: BranchKind) -> bool:
     return kind in ("explore", "rollout")
-
-
-def _origin(assign: Assign) -> Path:
-    """The path that a branch is sent along: with its kind and number, what it is."""
-    path = tuple(step.fingerprint for step in assign.prefix)
-    return (*path, assign.strike_off.fingerprint) if assign.strike_off else path

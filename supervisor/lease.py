@@ -55,9 +55,7 @@ class LeaseTable(Generic[ItemT]):
             return False
         lease = self._leases[item]
         until_ns = max(lease.until_ns, now_ns + length_ns)
-        self._leases[item] = msgspec.structs.replace(
-            lease, until_ns=until_ns, length_ns=length_ns
-        )
+        self._leases[item] = msgspec.structs.replace(lease, until_ns=until_ns, length_ns=length_ns)
         return True
 
     def release(self, item: ItemT, number: int) -> bool:

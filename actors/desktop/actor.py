@@ -142,15 +142,16 @@ class DesktopActor(Actor[Heard]):
         if self._reset is not None and self._reset.episode == episode:
             self._counts["repeats"] += 1
             return self._reset
+        refuse = partial(ResetFailed, desktop_id=self._id, episode=episode)
         if self._task is None:
-            return ResetFailed(desktop_id=self._id, episode=episode, reason="no task: configure it")
+            return refuse(reason="no task: configure it")
         task, start = self._task, trio.current_time()
         self._acted.clear()
         self._counts["resets"] += 1
         try:
             seen = await self._in_thread(lambda: self._desktop.reset(task), RESET_TIMEOUT_S)
         except (SetupFailedError, LauncherError) as error:
-            self._reset = ResetFailed(desktop_id=self._id, episode=episode, reason=str(error))
+            self._reset = refuse(reason=str(error), is_setup=isinstance(error, SetupFailedError))
         else:
             self._reset = ResetDone(
                 desktop_id=self._id, episode=episode, observation=seen,
@@ -185,8 +186,7 @@ class DesktopActor(Actor[Heard]):
     async def _fetch(self, frame: str) -> FrameFetched | FrameUnknown:
         png = await self._in_thread(lambda: self._desktop.frame_png(frame), LOOK_TIMEOUT_S)
         if png is None:
-            reason = "not seen in this episode, or dropped for space"
-            return FrameUnknown(frame=frame, reason=reason)
+            return FrameUnknown(frame=frame, reason="not of this episode, or dropped for space")
         return FrameFetched(frame=frame, png=png)
 
     async def _in_thread(self, work: Callable[[], _T], timeout_s: float) -> _T:

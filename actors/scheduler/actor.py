@@ -1,8 +1,8 @@
 """Sends free desktops to the tasks of a run, the least served first.
 
-Owns      the list of a run's tasks, and how much work each was given.
+Owns      the list of a run's tasks, how much work each was given, and who works for which.
 Hears     WorkWanted, FetchTask, ProgressWanted.
-Says      WorkWanted and ProgressWanted to searches; Assign, Idle, TaskFetched, Progress.
+Says      WorkWanted, WorkerFreed, ProgressWanted to searches; Assign, Idle, TaskFetched, Progress.
 On crash  starts over with the same tasks; the searches know what is under way.
 """
 
@@ -12,24 +12,34 @@ from collections.abc import Callable
 from typing import assert_never
 
 import msgspec
+import structlog
 
 from envs_node.actors.base import Actor
-from envs_node.actors.mailbox import Ref
-from envs_node.messages.base import Message, TaskId
+from envs_node.actors.mailbox import (
+    ActorCrashedError,
+    AskTimeoutError,
+    MailboxFullError,
+    Ref,
+)
+from envs_node.messages.base import ActorName, Message, TaskId
 from envs_node.messages.search import (
     Assign,
     Idle,
     Progress,
     ProgressWanted,
     TaskProgress,
+    WorkerFreed,
     WorkWanted,
 )
 from envs_node.messages.status import LeaseStatus
 from envs_node.messages.tasks import FetchTask, Task, TaskFetched, TaskUnknown
 
-_SEARCH_S = 40.0
+_SEARCH_S = 10.0
 _WORKER_NS = 60 * 10**9
 _OVER_RETRY_MS = 1000
+_MISSED_RETRY_MS = 2000
+
+_log = structlog.get_logger(__name__)
 
 SchedulerHeard = WorkWanted | FetchTask | ProgressWanted
 
@@ -53,7 +63,12 @@ class SchedulerActor(Actor[SchedulerHeard]):
         self._tasks = tasks
         self._given = dict.fromkeys(tasks, 0)
         self._over: set[TaskId] = set()
-        self._workers: dict[str, int] = {}
+        self._rests: dict[TaskId, tuple[int, int]] = {}
+        """Tasks that had no work: until when they are not asked again, and when to come back."""
+        self._workers: dict[ActorName, int] = {}
+        self._works_for: dict[ActorName, TaskId] = {}
+        self._known: dict[TaskId, TaskProgress] = {}
+        """Of each task what was heard last: a search that restarts keeps its row."""
 
     async def hear(self, message: SchedulerHeard) -> Message | None:
         """Dispatch one message."""
@@ -74,23 +89,65 @@ class SchedulerActor(Actor[SchedulerHeard]):
         return {"tasks": len(self._tasks), "over": len(self._over)}
 
     async def _find_work(self, wanted: WorkWanted) -> Assign | Idle:
-        self._workers[wanted.worker] = self.envelope.time_ns
+        self._free(wanted)
+        now_ns = self.envelope.time_ns
+        self._workers[wanted.worker] = now_ns
         if self._why_paused():
             return Idle(retry_ms=_OVER_RETRY_MS)
-        retry_ms = _OVER_RETRY_MS
-        for task_id in sorted(self._given, key=self._given.__getitem__):
-            if task_id in self._over:
-                continue
-            answer = await self._searches[task_id].ask(wanted, timeout_s=_SEARCH_S)
+        for task_id in self._in_turn(now_ns):
+            # Noted before it is asked: an answer that comes too late may be a branch.
+            self._works_for[wanted.worker] = task_id
+            answer = await self._ask_for_work(task_id, wanted)
             if isinstance(answer, Assign):
                 self._given[task_id] += 1
                 return answer
-            if isinstance(answer, Idle):
-                if answer.is_over:
-                    self._over.add(task_id)
-                else:
-                    retry_ms = min(retry_ms, answer.retry_ms)
+            if answer is not None:
+                del self._works_for[wanted.worker]
+                self._let_rest(task_id, answer, now_ns)
+        retry_ms = min((retry_ms for _, retry_ms in self._rests.values()), default=_OVER_RETRY_MS)
         return Idle(retry_ms=retry_ms, is_over=len(self._over) == len(self._tasks))
+
+    def _free(self, wanted: WorkWanted) -> None:
+        """Tell the search that this worker worked for that it holds nothing any more.
+
+        After a restart of the head the worker itself says which that was; when both have started
+        over, the branch goes to others once its lease is over.
+        """
+        is_new = wanted.worker not in self._workers
+        task_id = self._works_for.pop(wanted.worker, wanted.task_id if is_new else None)
+        if task_id is None or task_id not in self._searches:
+            return
+        try:
+            self._searches[task_id].tell(WorkerFreed(worker=wanted.worker))
+        except MailboxFullError as error:
+            _log.warning("worker.unfreed", worker=wanted.worker, error=str(error))
+
+    def _in_turn(self, now_ns: int) -> list[TaskId]:
+        """The tasks that may have work, the one that was given least first."""
+        for task_id, (until_ns, retry_ms) in list(self._rests.items()):
+            if not now_ns < until_ns <= now_ns + retry_ms * 1_000_000:
+                del self._rests[task_id]
+        ready = (t for t in self._given if t not in self._over and t not in self._rests)
+        return sorted(ready, key=self._given.__getitem__)
+
+    async def _ask_for_work(self, task_id: TaskId, wanted: WorkWanted) -> Message | None:
+        """Ask one search; None when it has no answer now: the others are asked all the same."""
+        try:
+            return await self._searches[task_id].ask(wanted, timeout_s=_SEARCH_S)
+        except (AskTimeoutError, ActorCrashedError) as error:
+            _log.warning("search.missed", task_id=task_id, error=str(error))
+            self._rest(task_id, _MISSED_RETRY_MS, self.envelope.time_ns)
+            return None
+
+    def _let_rest(self, task_id: TaskId, answer: Message, now_ns: int) -> None:
+        if isinstance(answer, Idle) and answer.is_over:
+            self._over.add(task_id)
+        elif isinstance(answer, Idle):
+            self._rest(task_id, answer.retry_ms, now_ns)
+
+    def _rest(self, task_id: TaskId, retry_ms: int, now_ns: int) -> None:
+        """With many free desktops a task without work is not asked for each of them."""
+        self._rests[task_id] = (now_ns + retry_ms * 500_000, retry_ms)
 
     async def _progress(self, wanted: ProgressWanted) -> Progress:
         if reason := self._why_paused():
@@ -99,12 +156,18 @@ class SchedulerActor(Actor[SchedulerHeard]):
         tasks: list[TaskProgress] = []
         leases: list[LeaseStatus] = []
         is_over = True
-        for ref in self._searches.values():
-            answer = await ref.ask(wanted, timeout_s=_SEARCH_S)
+        for task_id, ref in self._searches.items():
+            try:
+                answer = await ref.ask(wanted, timeout_s=_SEARCH_S)
+            except (AskTimeoutError, ActorCrashedError) as error:
+                _log.warning("search.missed", task_id=task_id, error=str(error))
+                answer = None
+            is_over = is_over and isinstance(answer, Progress) and answer.is_over
             if isinstance(answer, Progress):
-                tasks.extend(answer.tasks)
+                self._known.update((row.task_id, row) for row in answer.tasks)
                 leases.extend(answer.leases)
-                is_over = is_over and answer.is_over
+            if task_id in self._known:
+                tasks.append(self._known[task_id])
         alive = sum(1 for heard_ns in self._workers.values() if now_ns - heard_ns < _WORKER_NS)
         self._latest = Progress(
             tasks=tuple(tasks),

@@ -47,7 +47,7 @@ def report(
         search.node_reached(node, 0)
     if not isinstance(verdict, str):
         leaf = judged(leaf, verdict)
-    search.leaf_reached(leaf)
+    search.leaf_reached(leaf, 0)
     return leaf
 
 
@@ -102,8 +102,11 @@ def test_a_start_that_breaks_is_tried_again_and_then_refused(verdict: Verdict | 
     assert search.is_over
     progress = search.progress()
     assert (progress.state, progress.reassigned, progress.lost) == ("refused", 1, 1)
-    why = verdict.reason if verdict else "set-up step 1: no such file"
-    assert progress.detail == f"the task's start could not be reached: {why}"
+    assert (progress.detail, progress.cause) == (
+        ("the checker could not judge the task's start: no answer", "verifier")
+        if verdict
+        else ("the task's start could not be reached: set-up step 1: no such file", "")
+    )
 
 
 def test_a_start_that_cannot_be_judged_is_refused_with_the_reason() -> None:
@@ -156,7 +159,7 @@ def test_a_certification_that_fails_is_tried_whole_and_then_kept_as_not_certifie
     for node in nodes:
         search.node_reached(node, 0)
     idle = msgspec.structs.replace(leaf.steps[0], fingerprint="wait", changed=False)
-    search.leaf_reached(msgspec.structs.replace(leaf, steps=(idle, *leaf.steps)))
+    search.leaf_reached(msgspec.structs.replace(leaf, steps=(idle, *leaf.steps)), 0)
 
     short = lent(search)
     report(search, short, verdict=FAILED)
@@ -259,7 +262,7 @@ def test_the_late_report_of_a_lapsed_branch_is_refused_even_when_it_is_over() ->
     _, late = drive(note_screen(), first)
     report(search, second)
 
-    answers = [search.leaf_reached(late) for _ in range(2)]
+    answers = [search.leaf_reached(late, 0) for _ in range(2)]
 
     assert all(isinstance(answer, LeaseLapsed) for answer in answers)
     assert search.progress().refused == 1
@@ -271,7 +274,7 @@ def test_a_broken_report_that_comes_twice_is_answered_alike() -> None:
     assign = lent(search)
     leaf = judged(drive(note_screen(), assign)[1], None)
 
-    answers = [search.leaf_reached(leaf) for _ in range(2)]
+    answers = [search.leaf_reached(leaf, 0) for _ in range(2)]
 
     assert answers == [Renewed(branch_id=assign.branch_id, lease=assign.lease)] * 2
     assert (search.progress().reassigned, search.progress().refused) == (1, 0)

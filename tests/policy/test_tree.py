@@ -7,15 +7,30 @@ import math
 import pytest
 
 from envs_node.messages.actions import Type
+from envs_node.messages.base import BranchId
+from envs_node.messages.desktop import Signature
 from envs_node.messages.propose import Proposal
 from envs_node.messages.search import Bucket
-from envs_node.policy.tree import Price, Tree
+from envs_node.policy.tree import Price, Rank, Tree
 from tests.fakes import signature_of
 
 
 def _bucket(name: str, support: int, samples: int = 8) -> Bucket:
     proposal = Proposal(action=Type(text=name), text=f"I type {name}", log_prob=-0.5)
     return Bucket(fingerprint=name, proposal=proposal, support=support, samples=samples)
+
+
+def _add(
+    tree: Tree,
+    path: tuple[str, ...],
+    signature: Signature,
+    buckets: tuple[Bucket, ...],
+    followed: str,
+    *,
+    branch: str = "b#1",
+    rank: Rank = (1, ()),
+) -> None:
+    tree.add(path, signature, buckets, followed, branch_id=BranchId(branch), rank=rank)
 
 
 def _open(tree: Tree) -> list[tuple[tuple[str, ...], str]]:
@@ -27,8 +42,8 @@ def tree() -> Tree:
     """Root with a and b agreed and c not; a followed, and below it d."""
     tree = Tree(support_min=2, branches_node_max=2)
     root = (_bucket("a", 4), _bucket("b", 3), _bucket("c", 1))
-    tree.add((), signature_of("root"), root, "a")
-    tree.add(("a",), signature_of("at a"), (_bucket("d", 6), _bucket("e", 2)), "d")
+    _add(tree, (), signature_of("root"), root, "a")
+    _add(tree, ("a",), signature_of("at a"), (_bucket("d", 6), _bucket("e", 2)), "d")
     return tree
 
 
@@ -40,7 +55,7 @@ def test_open_buckets_are_agreed_and_not_followed(tree: Tree) -> None:
 def test_no_more_buckets_of_a_node_earn_a_branch_than_are_allowed() -> None:
     tree = Tree(support_min=1, branches_node_max=2)
 
-    tree.add((), signature_of("root"), tuple(_bucket(name, 2) for name in "abcd"), "a")
+    _add(tree, (), signature_of("root"), tuple(_bucket(name, 2) for name in "abcd"), "a")
 
     assert _open(tree) == [((), "b")]
 
@@ -52,7 +67,8 @@ def test_a_taken_bucket_is_closed(tree: Tree) -> None:
 
 
 def test_a_node_reached_twice_keeps_its_buckets_and_takes_in_new_ones(tree: Tree) -> None:
-    tree.add((), signature_of("root"), (_bucket("b", 8), _bucket("f", 2)), "f")
+    more = (_bucket("b", 8), _bucket("f", 2))
+    _add(tree, (), signature_of("root"), more, "f", branch="b#2", rank=(2, ()))
 
     assert len(tree) == 2
     assert tree.prefix(("f",))[0].fingerprint == "f"

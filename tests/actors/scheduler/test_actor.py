@@ -19,6 +19,7 @@ from envs_node.messages.search import (
     Progress,
     ProgressWanted,
     TaskProgress,
+    WorkerFreed,
     WorkWanted,
 )
 from envs_node.messages.tasks import FetchTask, Task, TaskFetched, TaskUnknown
@@ -36,8 +37,9 @@ class StubSearch(Actor[Message]):
         self._task = task
         self._branches = branches
         self.is_busy = is_busy
+        self.heard: list[Message] = []
 
-    async def hear(self, message: Message) -> Message:
+    async def hear(self, message: Message) -> Message | None:
         if isinstance(message, ProgressWanted):
             row = TaskProgress(
                 task_id=self._task.id,
@@ -46,6 +48,9 @@ class StubSearch(Actor[Message]):
                 state="running" if self._branches else "exhausted",
             )
             return Progress(tasks=(row,), is_over=not self._branches)
+        self.heard.append(message)
+        if isinstance(message, WorkerFreed):
+            return None
         if self.is_busy:
             return Idle(retry_ms=150)
         if not self._branches:

@@ -1,0 +1,69 @@
+"""Makes the branches of a task. What one is asked to do follows from what it is, not from when."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from envs_node.messages.base import ActorName, BranchId
+from envs_node.messages.lifecycle import SearchSettings
+from envs_node.messages.search import Assign, BranchKind, Bucket, LeafReached, PrefixStep
+from envs_node.messages.tasks import Task
+from envs_node.policy.branches import Branch
+
+
+class Assignments:
+    """Makes the branches of one task, each under the next name."""
+
+    def __init__(self, task: Task, settings: SearchSettings, proposer: ActorName) -> None:
+        self._task = task
+        self._settings = settings
+        self._proposer = proposer
+        self._count = 0
+
+    def make(
+        self,
+        kind: BranchKind,
+        *,
+        number: int = 0,
+        prefix: tuple[PrefixStep, ...] = (),
+        strike_off: Bucket | None = None,
+        is_greedy: bool = False,
+        temperature: float = 0.0,
+        source: LeafReached | None = None,
+    ) -> Branch:
+        """Make a branch; `number` is the look or the rollout that it is."""
+        self._count += 1
+        settings = self._settings
+        assign = Assign(
+            branch_id=BranchId(f"{self._task.id}#{self._count}"),
+            task_id=self._task.id,
+            task_sha256=self._task.sha256,
+            kind=kind,
+            lease=0,
+            lease_ms=settings.lease_ms,
+            proposer=self._proposer,
+            prefix=prefix,
+            strike_off=strike_off,
+            steps_max=settings.steps_max,
+            samples=1 if kind == "rollout" else settings.samples,
+            temperature=temperature or settings.temperature,
+            is_greedy=is_greedy,
+            fingerprint=settings.fingerprint,
+            keep_frames=settings.keep_frames,
+        )
+        seed = _seed_of(settings.seed, self._task.id, kind, origin_of(assign), number)
+        assign = msgspec.structs.replace(assign, seed=seed)
+        return Branch(assign=assign, number=number, source=source)
+
+
+def origin_of(assign: Assign) -> tuple[str, ...]:
+    """The path that a branch is sent along; with its kind and number, that is what it is."""
+    path = tuple(step.fingerprint for step in assign.prefix)
+    return (*path, assign.strike_off.fingerprint) if assign.strike_off else path
+
+
+def _seed_of(seed: int, *meaning: object) -> int:
+    digest = hashlib.sha256(repr((seed, *meaning)).encode()).digest()
+    return int.from_bytes(digest[:6], "big")
