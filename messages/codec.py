@@ -32,7 +32,7 @@ AnyMessage: TypeAlias = (
     | propose.Propose | propose.Proposed | propose.ProposeFailed | propose.Score | propose.Scored
     | search.WorkWanted | search.Idle | search.Assign | search.Renew | search.Renewed
     | search.LeaseLapsed | search.NodeReached | search.LeafReached
-    | search.Drive | search.ProgressWanted | search.Progress | search.Tick
+    | search.Drive | search.ProgressWanted | search.Progress | search.Tick | search.WorkerFreed
     | ledger.StoreBlob | ledger.BlobStored | ledger.BlobRefused
     | ledger.Admit | ledger.Admitted | ledger.AlreadyKnown
     | ledger.TaskOutcome | ledger.OutcomeKept | ledger.Query | ledger.LedgerStats
