@@ -31,6 +31,10 @@ class Refusals:
                 "message.refused", peer=peer, reason=reason, detail=detail[:_DETAIL_CHARS_MAX]
             )
 
+    def count(self) -> None:
+        """Something was refused that is logged elsewhere."""
+        self._count += 1
+
     def statistics(self) -> dict[str, int]:
         """Refusals so far."""
         return {"refused": self._count}

@@ -12,6 +12,7 @@ import pynng
 import structlog
 from pynng import TLSConfig
 
+from envs_node.actors.refusals import Refusals
 from envs_node.messages.base import ActorName, Envelope, EnvsError, Message, MessageId
 from envs_node.messages.enrol import Enrol, FetchAuthority
 from envs_node.messages.lifecycle import ActorFailed, Join, JoinFailed
@@ -129,18 +130,23 @@ class Peers:
 
     Args:
         is_open: strangers may ask for a certificate here.
+        refusals: counts what is refused.
         clock_s: seconds, for `is_alive`.
     """
 
     def __init__(
-        self, *, is_open: bool = False, clock_s: Callable[[], float] = time.monotonic
+        self,
+        *,
+        is_open: bool = False,
+        refusals: Refusals | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.is_open = is_open
+        self._refusals = refusals or Refusals()
         self._clock_s = clock_s
         self._peers: dict[int, _Peer] = {}
         self._heard_s: dict[str, float] = {}
         self._logged: set[tuple[str, ...]] = set()
-        self._refusals = 0
 
     def greet(self, pipe: pynng.Pipe) -> None:
         """Look at a pipe before anything is received from it. Called on a thread of nng."""
@@ -200,7 +206,7 @@ class Peers:
 
     def log_refused(self, address: str, peer: str, reason: str) -> None:
         """Log a refusal, each once."""
-        self._refusals += 1
+        self._refusals.count()
         if (key := (address, peer, reason)) not in self._logged and len(self._logged) < _LOGGED_MAX:
             self._logged.add(key)
             structlog.get_logger().warning(
@@ -208,8 +214,8 @@ class Peers:
             )
 
     def statistics(self) -> dict[str, int]:
-        """Pipes open, and refusals so far."""
-        return {"pipes": len(self._peers), "refusals": self._refusals}
+        """Pipes open."""
+        return {"pipes": len(self._peers)}
 
     def _refuse(self, pipe: pynng.Pipe, peer: _Peer, reason: str) -> None:
         self.log_refused(peer.address, peer.node, reason)

@@ -117,17 +117,15 @@ async def keep_certified(post: Post, node: str, tls_folder: Path) -> None:
     """Renew this node's certificate before it lapses, as long as the node runs."""
     head = post.ref(tls.AUTHORITY, sender=ActorName(f"node/{node}"))
     while True:
-        present = await trio.to_thread.run_sync(read_present, tls_folder)
-        if present is not None and not present.is_fresh(time.time()):
-            request = make_request(own_key(tls_folder), node)
-            try:
-                answer = await head.ask(
-                    Enrol(node=node, request=request, token=""), timeout_s=_ASK_S
-                )
-                await _keep(answer, node, tls_folder)
+        try:
+            present = await trio.to_thread.run_sync(read_present, tls_folder)
+            if present is not None and not present.is_fresh(time.time()):
+                request = await trio.to_thread.run_sync(_request, tls_folder, node)
+                asked = Enrol(node=node, request=request, token="")
+                await _keep(await head.ask(asked, timeout_s=_ASK_S), node, tls_folder)
                 _log.info("certificate.renewed")
-            except (AskTimeoutError, ActorCrashedError, EnrolError) as error:
-                _log.warning("certificate.unrenewed", error=str(error))
+        except (EnvsError, OSError) as error:
+            _log.warning("certificate.unrenewed", error=str(error))
         await trio.sleep(_RENEWAL_S)
 
 
@@ -167,6 +165,10 @@ async def _ask(url: str, security: Security, message: Message) -> Message:
 
 def _keep_key(tls_folder: Path, node: str, authority_pem: bytes) -> bytes:
     write_private(tls_folder / "authority.pem", authority_pem)
+    return _request(tls_folder, node)
+
+
+def _request(tls_folder: Path, node: str) -> bytes:
     return make_request(own_key(tls_folder), node)
 
 
