@@ -19,10 +19,10 @@ Read: TypeAlias = Callable[[memoryview, Any], ResultT]
 """Makes something of the bytes that came, which are gone when it returns, and of nng's handle of
 the pipe that they came by."""
 _ffi, _lib = pynng.ffi, pynng.lib
-_SEND_MS = 10_000
+_SEND_MS = 30_000
 """How long a reply waits while its asker's connection is busy with others: then it is dropped, and
 the asker, who is frozen or gone, asks again when it wakes."""
-_POLL_S = 0.001
+_POLL_S = (0.001, 0.05)
 
 
 @_ffi.callback("void (void *)")  # type: ignore[untyped-decorator]  # cffi has no types
@@ -170,6 +170,8 @@ class ReplyContext(_Context):
 
     async def wait_sent(self) -> bool:
         """Wait until the answer is on its way; False when its asker took nothing for too long."""
-        while _lib.nng_aio_busy(self._sending):  # noqa: ASYNC110  # nng has no event for that
-            await trio.sleep(_POLL_S)
+        pause_s, longest_s = _POLL_S
+        while _lib.nng_aio_busy(self._sending):  # nng has no event for that
+            await trio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, longest_s)
         return self._end_sending() == 0

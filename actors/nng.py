@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import NoReturn
 
@@ -19,7 +20,7 @@ from envs_node.actors.transport import Deliver
 
 _RENEWAL_S = 60.0
 """How often we look whether our certificate was renewed."""
-_LOOK_S = 5.0
+_LOOK_S = 1.0
 """How often we look for peers that could not even connect."""
 
 
@@ -118,28 +119,37 @@ async def serve(
         SecurityError: the certificate cannot be used.
     """
     check_address(url, allow_plain=allow_plain)
+    refusals = refusals or Refusals()
     peers = (peers or Peers()) if parse_address(url).is_secure else None
     with listening(url, security, peers) as opened:
         async with trio.open_nursery() as nursery:
-            server = Server(deliver, opened.socket, calls_max // 2, peers, refusals or Refusals())
+            server = Server(deliver, opened.socket, calls_max // 2, peers, refusals)
             for _ in range(calls_max):
                 nursery.start_soon(server.answer_all)
-            if peers is not None and security is not None:
-                nursery.start_soon(_keep_secure, opened, security, peers)
+            nursery.start_soon(_look_after, opened, security, peers, refusals)
             task_status.started(opened.url)
             await trio.sleep_forever()
     raise AssertionError("it serves until it is cancelled")
 
 
-async def _keep_secure(opened: Listening, security: Security, peers: Peers) -> NoReturn:
-    """Tell of peers that failed to prove themselves; listen anew with a renewed certificate."""
-    stamp = security.stamp()
-    waited_s = 0.0
+async def _look_after(
+    opened: Listening, security: Security | None, peers: Peers | None, refusals: Refusals
+) -> NoReturn:
+    """Tell of peers that could not connect; listen anew with a renewed certificate."""
+    stamp = security.stamp() if security is not None else ()
+    renewal_s = trio.current_time() + _RENEWAL_S
+    known: Counter[str] = Counter()
     while True:
         await trio.sleep(_LOOK_S)
-        for reason in failed_handshakes(opened.socket):
-            peers.log_refused(opened.url, "", reason)
-        waited_s += _LOOK_S
-        if waited_s >= _RENEWAL_S and security.stamp() != stamp:
-            waited_s, stamp = 0.0, security.stamp()
-            relisten(opened.socket, opened.url, security, peers)
+        found = failed_handshakes(opened.socket)
+        for reason in (found - known).elements():
+            if peers is not None:
+                peers.log_refused(opened.url, "", reason)
+            else:
+                refusals.note("unknown", reason)
+        known = found
+        if security is not None and trio.current_time() >= renewal_s:
+            renewal_s = trio.current_time() + _RENEWAL_S
+            if security.stamp() != stamp:
+                stamp = security.stamp()
+                relisten(opened.socket, opened.url, security, peers)

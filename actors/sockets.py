@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -153,21 +154,21 @@ def _need(security: Security | None, url: str) -> Security:
     return security
 
 
-def failed_handshakes(socket: pynng.Rep0) -> list[str]:
-    """Why peers could not connect to the listeners of this socket, so far; each reason once."""
+def failed_handshakes(socket: pynng.Rep0) -> Counter[str]:
+    """Why peers could not connect to the listeners of this socket, and how often, so far."""
     ffi, lib = pynng.ffi, pynng.lib
     snapshot = ffi.new("nng_stat **")
     if lib.nng_stats_get(snapshot):
-        return []
+        return Counter()
     try:
-        found = set()
+        found: Counter[str] = Counter()
         for listener in socket.listeners:
             stat = lib.nng_stat_child(lib.nng_stat_find_listener(snapshot[0], listener.listener))
             while stat != ffi.NULL:
                 reason = _HANDSHAKES.get(ffi.string(lib.nng_stat_name(stat)).decode())
-                if reason is not None and lib.nng_stat_value(stat):
-                    found.add(reason)
+                if reason is not None:
+                    found[reason] += lib.nng_stat_value(stat)
                 stat = lib.nng_stat_next(stat)
-        return sorted(found)
+        return found
     finally:
         lib.nng_stats_free(snapshot[0])
