@@ -22,6 +22,7 @@ from envs_node.deploy.estate import (
     PREFIX,
     RECORD_FILE,
     Owner,
+    estate,
     lock_nowait,
     state_folder,
 )
@@ -51,6 +52,23 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
     """What could not be removed, and why; the next sweep tries again."""
 
 
+@contextmanager
+def owning(node: str, *urls: str) -> Iterator[None]:
+    """Remove what dead nodes left, then own what is started while the block runs.
+
+    Args:
+        node: its name, for people.
+        urls: where it will listen; the socket files of those of `ipc` are its own.
+
+    Raises:
+        EstateError: there is no place to write down what it owns.
+    """
+    sweep()
+    sockets = tuple(url.removeprefix("ipc://") for url in urls if url.startswith("ipc://"))
+    with estate(node, sockets=sockets):
+        yield
+
+
 def sweep(state: Path | None = None, *, is_dry: bool = False) -> tuple[Swept, ...]:
     """Remove what owners whose lock is free have left. Those who live are never touched.
 
@@ -61,25 +79,40 @@ def sweep(state: Path | None = None, *, is_dry: bool = False) -> tuple[Swept, ..
         is_dry: remove nothing, and say what would be.
     """
     state = state or state_folder()
+    folders = sorted(path for path in state.iterdir() if path.is_dir())
+    spared = frozenset((os.getpid(), *_ancestors(), *_living(folders)))
     found = []
-    for folder in sorted(state.iterdir()):
+    for folder in folders:
         try:
             with _taken(folder) as owner:
                 if owner is not None:
-                    found.append(_sweep_owner(folder, owner, is_dry=is_dry))
+                    found.append(_sweep_owner(folder, owner, spared, is_dry=is_dry))
+        except FileNotFoundError:  # somebody else has just swept it, or it went by itself
+            continue
         except OSError as error:
-            found.append(Swept(owner=folder.name, left=(f"{folder}: {error.strerror}",)))
+            found.append(Swept(owner=folder.name, left=(f"{folder}: {error.strerror or error}",)))
     for swept in found:
         if not is_dry:
             _log.info("owner.swept", **msgspec.structs.asdict(swept))
     return tuple(found)
 
 
+def _living(folders: list[Path]) -> Iterator[int]:
+    """The owners who live: one may have been started from what another had started."""
+    for folder in folders:
+        try:
+            owner = _read(folder)
+        except OSError:
+            continue
+        if owner.process.is_alive():
+            yield owner.process.pid
+
+
 @contextmanager
 def _taken(folder: Path) -> Iterator[Owner | None]:
     """Hold the lock of a dead owner; None for one that lives, or is being made or swept."""
     is_draft = folder.name.startswith(".")
-    if not folder.is_dir() or (is_draft and time.time() - folder.stat().st_mtime < _DRAFT_S):
+    if is_draft and time.time() - folder.stat().st_mtime < _DRAFT_S:
         yield None
         return
     handle = lock_nowait(folder / LOCK_FILE)
@@ -104,7 +137,7 @@ def _read(folder: Path) -> Owner:
     return Owner(id=name, process=nobody, node="", uid=os.geteuid(), scratch="", since="")
 
 
-def _sweep_owner(folder: Path, owner: Owner, *, is_dry: bool) -> Swept:
+def _sweep_owner(folder: Path, owner: Owner, spared: frozenset[int], *, is_dry: bool) -> Swept:
     """Processes first, for they use the rest; the record last, so that a sweep can be repeated."""
     left: list[str] = []
 
@@ -120,7 +153,7 @@ def _sweep_owner(folder: Path, owner: Owner, *, is_dry: bool) -> Swept:
         return tuple(gone)
 
     groups = _cgroups(owner)
-    processes = _processes(owner, groups)
+    processes = _processes(owner, groups, spared)
     killed = each("process", list(processes), lambda name: _kill(processes[name]))
     mine = [folder, *_scratch(owner)]
     unmounted = each("mount", _mounts_below(mine), unmount)
@@ -141,13 +174,12 @@ def _sweep_owner(folder: Path, owner: Owner, *, is_dry: bool) -> Swept:
     )
 
 
-def _processes(owner: Owner, groups: list[str]) -> dict[str, Process]:
+def _processes(owner: Owner, groups: list[str], spared: frozenset[int]) -> dict[str, Process]:
     """Those that carry the owner's mark or are in its cgroups, and are nobody else's."""
     found = [process for process, _ in processes_with(OWNER_VARIABLE, frozenset((owner.id,)))]
     for group in groups:
         for pid in Path(group, "cgroup.procs").read_text().split():
             found.append(Process.of(int(pid)))
-    spared = {os.getpid(), *_ancestors()}
     return {f"{p.pid} {_name(p.pid)}": p for p in found if p.pid not in spared}
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +20,9 @@ from envs_node.deploy.conduct import Watch
 from envs_node.messages import search
 
 ResultT = TypeVar("ResultT")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LEFT_S = 20.0
+"""How long the process waits, when all else is done, for what ignores being cancelled."""
 _STORY = Console(stderr=True)
 
 
@@ -43,32 +48,69 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def run_until_interrupted(main: Callable[[], Awaitable[ResultT]], hint: str) -> ResultT:
+def run_until_interrupted(
+    main: Callable[[], Awaitable[ResultT]], hint: str, *, left_s: float = _LEFT_S
+) -> ResultT:
     """Run under trio. Ctrl-C and SIGTERM cancel it, wait for the clean-up, and raise.
+
+    Once stopping has begun, further signals change nothing until the process ends: they would
+    only leave things behind. If something that was started cannot be stopped at all, the process
+    ends nevertheless after `left_s`, with status 1.
 
     Raises:
         Interrupted: saying `hint`.
     """
+    stopping: list[int] = []
+    before = {number: signal.signal(number, lambda *_: stopping.append(1)) for number in _SIGNALS}
+    leaving = threading.Timer(left_s, _leave)
+    leaving.daemon = True
 
     async def guarded() -> ResultT | None:
-        result: ResultT | None = None
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async with trio.open_nursery() as nursery:
+        try:
+            return await _guard(main, stopping)
+        finally:
+            leaving.start()  # the tasks that were abandoned may hold the loop for ever
 
-                async def wait_signal() -> None:
-                    async for _ in signals:
-                        tell("stopping: desktops and policies are being closed")
-                        nursery.cancel_scope.cancel()
-
-                nursery.start_soon(wait_signal)
-                result = await main()
-                nursery.cancel_scope.cancel()
-        return result
-
-    outcome = trio.run(guarded)
+    try:
+        outcome = trio.run(guarded)
+    finally:
+        leaving.cancel()
+        if not stopping:
+            for number, handler in before.items():
+                signal.signal(number, handler)
     if outcome is None:
         raise Interrupted(f"stopped by a signal; {hint}")
     return outcome
+
+
+async def _guard(main: Callable[[], Awaitable[ResultT]], stopping: list[int]) -> ResultT | None:
+    """The result, or None when a signal came before there was one."""
+    result: ResultT | None = None
+    with trio.open_signal_receiver(*_SIGNALS) as signals:
+        async with trio.open_nursery() as nursery:
+
+            async def wait_signal() -> None:
+                async for number in signals:
+                    if not stopping:
+                        tell("stopping: desktops and policies are being closed")
+                    stopping.append(number)
+                    nursery.cancel_scope.cancel()
+
+            nursery.start_soon(wait_signal)
+            if stopping:  # before there was a receiver
+                nursery.cancel_scope.cancel()
+            result = await main()
+            nursery.cancel_scope.cancel()
+    return result
+
+
+def _leave() -> None:
+    """End the process. Its desktops die with it; the rest is swept at the next start."""
+    complain(
+        "something that was started does not end, and was left behind; what was found is kept: "
+        "`envs-node sweep` removes what is left"
+    )
+    os._exit(1)
 
 
 @contextmanager
@@ -100,15 +142,17 @@ class _Lines:
         self._title = title
         self._told_s = 0.0
         self._done = -1
+        self._reason = ""
 
     def __call__(self, progress: search.Progress) -> None:
         """Tell, if something was done or half a minute has gone by."""
         done, story = _story(progress)
         now_s = time.monotonic()
         gap_s = 10.0 if done != self._done else 30.0
-        if now_s - self._told_s >= gap_s or progress.is_over:
+        is_news = bool(progress.reason) != bool(self._reason)
+        if is_news or now_s - self._told_s >= gap_s or progress.is_over:
             tell(f"{self._title}: {done}/{len(progress.tasks)} tasks, {story}")
-            self._told_s, self._done = now_s, done
+            self._told_s, self._done, self._reason = now_s, done, progress.reason
 
 
 def _story(progress: search.Progress) -> tuple[int, str]:
@@ -123,4 +167,6 @@ def _story(progress: search.Progress) -> tuple[int, str]:
     if any(task.rollouts for task in tasks):
         del counts["distinct successes"]
     story = ", ".join(f"{count} {what}" for what, count in counts.items())
+    if progress.reason:
+        return done, f"{story}; {progress.reason}"
     return done, f"{story}; {progress.desktops} desktops at work"

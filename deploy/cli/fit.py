@@ -22,6 +22,7 @@ from envs_node.deploy.config import Config, PolicySettings, check_config
 from envs_node.deploy.logs import keep_logs
 from envs_node.deploy.run_folder import RunFolder, require_writable
 from envs_node.deploy.summary import Summary
+from envs_node.deploy.sweep import owning
 from envs_node.deploy.trainer import OnFit, fit_at, fit_here
 from envs_node.messages.base import EnvsError
 from envs_node.messages.fit import Fit as FitMessage
@@ -88,7 +89,7 @@ def fit_run(ledger: Path, base: Path, out: Path, settings: FitSettings) -> FitRe
     LedgerStore(ledger, is_read_only=True).close()
     load_policy(base)
     request = _request(ledger, base, out, settings)
-    with keep_logs(node="trainer"), _watching() as watch:
+    with keep_logs(node="trainer"), owning("trainer"), _watching() as watch:
         answer = run_until_interrupted(functools.partial(fit_here, request, watch), _HINT)
     if isinstance(answer, FitFailed):
         raise FitFailedError(answer.reason)

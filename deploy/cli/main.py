@@ -22,7 +22,10 @@ from envs_node.deploy.cli import (
     replay,
     search,
     start,
+    status,
+    sweep,
     tasks,
+    token,
 )
 from envs_node.deploy.cli.console import Interrupted, complain
 from envs_node.deploy.cli.demo import Demo
@@ -53,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     except Interrupted as error:
         complain(str(error))
         code = 1
+    except KeyboardInterrupt:
+        complain("stopped by a signal before anything was started")
+        code = 1
     except EnvsError as error:
         complain(str(error))
         code = 1 if isinstance(error, _FAILURES) else 2
@@ -78,19 +84,21 @@ def _fill_standard_streams() -> None:
 
 def _verbs(config: Config) -> Any:
     """The verbs, with what the configuration file says as their defaults."""
-    plain = {"replay": replay.Replay, "doctor": doctor.Doctor}
+    plain = {"replay": replay.Replay, "doctor": doctor.Doctor, "sweep": sweep.Sweep}
     configured = {
         "demo": Demo.configured(config),
         "search": search.Search.configured(config),
         "fit": fit.Fit.configured(config),
         "eval": evaluate.Eval.configured(config),
         "start": start.Start.configured(config),
+        "status": status.StatusVerb.configured(config),
     }
     grouped = {
         "ledger": (ledger.LedgerVerbs, "What was found."),
         "tasks": (tasks.TasksVerbs, "Look at tasks, or write the bundled ones."),
         "policy": (policy.PolicyVerbs, "Look at a policy, or make the built-in one."),
         "checker": (checker.CheckerVerbs, "Install OSWorld's checker."),
+        "token": (token.TokenVerbs, "Let nodes of other machines in."),
     }
     choices: list[Any] = [
         *(

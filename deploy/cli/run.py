@@ -12,9 +12,15 @@ from envs_node.actors.ledger.store import LedgerStore
 from envs_node.deploy.cli.console import run_until_interrupted
 from envs_node.deploy.cli.verb import Verb, load_configured, require_checker, require_host
 from envs_node.deploy.conduct import Watch, conduct_here, run_request
-from envs_node.deploy.config import Config, DesktopSettings, PolicySettings
+from envs_node.deploy.config import (
+    Config,
+    DesktopSettings,
+    JournalSettings,
+    PolicySettings,
+)
 from envs_node.deploy.logs import keep_logs
 from envs_node.deploy.run_folder import RunFolder, RunFolderError
+from envs_node.deploy.sweep import owning
 from envs_node.messages.lifecycle import SearchSettings
 from envs_node.messages.search import Progress
 from envs_node.messages.tasks import Task
@@ -32,11 +38,17 @@ class RunVerb(Verb, frozen=True, kw_only=True):
     desktop: DesktopSettings = DesktopSettings()
     policy: PolicySettings = PolicySettings()
     search: SearchSettings = SearchSettings()
+    journal: JournalSettings = JournalSettings()
 
     @classmethod
     def configured(cls, config: Config) -> Self:
         """With the defaults of a configuration."""
-        return cls(desktop=config.desktop, policy=config.policy, search=config.search)
+        return cls(
+            desktop=config.desktop,
+            policy=config.policy,
+            search=config.search,
+            journal=config.journal,
+        )
 
 
 def run_here(
@@ -47,6 +59,7 @@ def run_here(
     watch: Watch,
     hint: str,
     is_resumed: bool = False,
+    is_forced: bool = False,
 ) -> Progress:
     """Do a run in this process, after checking everything that can be checked beforehand.
 
@@ -62,7 +75,9 @@ def run_here(
     checker = require_checker()
     policy = load_configured(config.policy)
     require_host(folder.path.parent)
-    request = run_request(folder.run, config, request_tasks, is_resumed=is_resumed)
+    request = run_request(
+        folder.run, config, request_tasks, is_resumed=is_resumed, is_forced=is_forced
+    )
     conduct = functools.partial(
         conduct_here,
         request,
@@ -72,5 +87,8 @@ def run_here(
         policy=policy,
         checker=checker,
     )
-    with keep_logs(node="all", run_id=folder.run, folder=folder.logs, to_stderr=False):
+    with (
+        keep_logs(node="all", run_id=folder.run, folder=folder.logs, to_stderr=False),
+        owning(f"all ({folder.run})"),
+    ):
         return run_until_interrupted(conduct, hint)
