@@ -118,6 +118,10 @@ class HeadRuns:
             request = StartRun(run=folder.run, tasks=(), settings=settings, is_resumed=True)
             await self.start(request)
 
+    def path(self) -> Path | None:
+        """The folder of the run that is on."""
+        return None if self._folder is None else self._folder.path
+
     def why_paused(self) -> str:
         """Why the run does not go on, and the way out; empty while it does."""
         return "" if self._journal is None else self._journal.room.why_paused()
@@ -146,7 +150,7 @@ class HeadRuns:
         if self._folder is None:
             return Standing()
         progress = await self._progress(with_leases=True, timeout_s=_STANDING_S)
-        return Standing(run=self._folder.run, progress=progress)
+        return Standing(run=self._folder.run, progress=progress, paused=self.why_paused())
 
     async def _stop_what_is_over(self) -> None:
         """Close a run whose client has gone away before its end."""
