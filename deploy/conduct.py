@@ -29,7 +29,7 @@ _POLL_S = 0.5
 _STOP_S = 30.0
 _CLIENT = ActorName("client")
 _POLL_TIMEOUT_S = 30.0
-_SILENCE_S = 60.0
+_SILENCE_S = 300.0
 """After so long without an answer the run is given up here; it may go on without us."""
 
 Watch = Callable[[Progress], None]
@@ -44,24 +44,30 @@ class HeadLostError(EnvsError):
 
 
 class RunLostError(EnvsError):
-    """The head died or was restarted in the middle of a run; what was found is in its folder."""
+    """The head died in the middle of a run and did not come back; what was found is with it."""
 
     def __init__(self, run: str, reason: str) -> None:
         super().__init__(
-            f"the head has lost the run {run}: {reason}; go on with it where the head keeps its "
-            f"runs by `envs-node search --resume {run}`"
+            f"the head has lost the run {run}: {reason}; once it is back, go on with "
+            f"`envs-node search --head <its address> --resume {run}`"
         )
 
 
 def run_request(
-    run: str, config: Config, tasks: tuple[Task, ...], *, is_resumed: bool = False
+    run: str,
+    config: Config,
+    tasks: tuple[Task, ...],
+    *,
+    is_resumed: bool = False,
+    is_forced: bool = False,
 ) -> StartRun:
-    """What is asked of a head to start a run."""
+    """What is asked of a head to start a run; one that is resumed has its tasks already."""
     return StartRun(
         run=run,
-        tasks=tuple(msgspec.msgpack.encode(task) for task in tasks),
+        tasks=() if is_resumed else tuple(msgspec.msgpack.encode(task) for task in tasks),
         settings=config.search,
         is_resumed=is_resumed,
+        is_forced=is_forced,
     )
 
 
@@ -79,21 +85,31 @@ async def conduct_here(
         return await _conduct(post, request, watch)
 
 
-async def conduct_at(url: str, request: StartRun, watch: Watch) -> Progress:
-    """Do a run on the head at an address."""
+async def conduct_at(
+    url: str, request: StartRun, watch: Watch, *, silence_s: float = _SILENCE_S
+) -> Progress:
+    """Do a run on the head at an address. A head that dies and comes back goes on with it.
+
+    Raises:
+        HeadLostError: no head is there to begin with.
+        RunNotStartedError: it refused the run.
+        RunLostError: it went away and did not go on with the run within `silence_s`.
+    """
     post = Post(RunId(request.run))
     async with open_links() as links:
         route_to_head(post, links, url)
-        return await _conduct(post, request, watch)
+        return await _conduct(post, request, watch, silence_s)
 
 
-async def _conduct(post: Post, request: StartRun, watch: Watch) -> Progress:
+async def _conduct(
+    post: Post, request: StartRun, watch: Watch, silence_s: float = _SILENCE_S
+) -> Progress:
     head = post.ref(HEAD, sender=_CLIENT)
     answer = await _ask_head(post, request)
-    if not isinstance(answer, RunStarted):
+    if answer is not None and not isinstance(answer, RunStarted):
         raise RunNotStartedError(f"the run was not started: {getattr(answer, 'reason', answer)}")
     try:
-        return await _watch(post, request.run, watch)
+        return await _watch(post, request, watch, silence_s)
     finally:
         with (
             trio.CancelScope(shield=True),
@@ -106,26 +122,49 @@ async def _ask_head(post: Post, request: StartRun) -> object:
     head = post.ref(HEAD, sender=_CLIENT)
     try:
         await head.ask(Resolve(prefix=HEAD), timeout_s=_HELLO_S)
-        return await head.ask(request, timeout_s=_START_S)
     except (AskTimeoutError, ActorCrashedError) as error:
         raise HeadLostError(f"no head answers: {error}; is `envs-node start` running?") from error
+    with contextlib.suppress(AskTimeoutError, ActorCrashedError):
+        return await head.ask(request, timeout_s=_START_S)
+    return None  # it died over it, and may have begun
 
 
-async def _watch(post: Post, run: str, watch: Watch) -> Progress:
+async def _watch(post: Post, request: StartRun, watch: Watch, silence_s: float) -> Progress:
     scheduler = post.ref(ActorName("scheduler"), sender=_CLIENT)
     heard_s = trio.current_time()
     while True:
         try:
             progress = await scheduler.ask(ProgressWanted(), timeout_s=_POLL_TIMEOUT_S)
         except (AskTimeoutError, ActorCrashedError) as error:
-            if trio.current_time() - heard_s > _SILENCE_S:
-                raise RunLostError(run, str(error)) from error
+            reason = await _go_on(post, request) or str(error)
+            if trio.current_time() - heard_s > silence_s:
+                raise RunLostError(request.run, reason) from error
         else:
             heard_s = trio.current_time()
             if isinstance(progress, Progress):
-                if progress.run != run:
-                    raise RunLostError(run, f"the run {progress.run} is on there now")
+                if progress.run != request.run:
+                    raise RunLostError(request.run, f"the run {progress.run} is on there now")
                 watch(progress)
                 if progress.is_over:
                     return progress
         await trio.sleep(_POLL_S)
+
+
+async def _go_on(post: Post, request: StartRun) -> str:
+    """Ask the head to go on with the run, which changes nothing if it does. Why not, if it did not.
+
+    A head that was restarted has no run on; one that is going on with ours is left alone.
+    """
+    head = post.ref(HEAD, sender=_CLIENT)
+    again = msgspec.structs.replace(request, tasks=(), is_resumed=True)
+    reason = ""
+    try:
+        await head.ask(Resolve(prefix=HEAD), timeout_s=_HELLO_S)
+        for asked in (again, request):  # it may have died before the run was begun
+            answer = await head.ask(asked, timeout_s=_START_S)
+            if isinstance(answer, RunStarted):
+                return ""
+            reason = reason or str(getattr(answer, "reason", answer))
+    except (AskTimeoutError, ActorCrashedError) as error:
+        return str(error)
+    return reason

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import structlog
@@ -20,6 +21,7 @@ from envs_node.messages.lifecycle import ActorFailed
 from envs_node.messages.search import Progress
 
 _LOOK_S = 5.0
+_CLOSE_S = 30.0
 _ROTATE_BYTES = 1024 * 1024
 """A segment that is smaller at the end is left as it is: there is nothing to win."""
 
@@ -94,9 +96,11 @@ class RunJournal:
                 self._writer.rotate()
             except JournalError as error:
                 _log.warning("journal.uncompacted", why=str(error))
-        if self._writer.statistics()["segment"] > 0:
-            await self._compact()
-        self._writer.close()
+        try:
+            if self._writer.statistics()["segment"] > 0:
+                await self._compact()
+        finally:
+            self._writer.close()
 
     def abandon(self) -> None:
         """Let others write, and leave all as it is."""
@@ -125,3 +129,18 @@ class RunJournal:
 
     def _is_short(self) -> bool:
         return not self._writer.has_reserve() and not self._writer.refill()
+
+
+@asynccontextmanager
+async def open_journal(folder: Path, free_bytes_min: int) -> AsyncIterator[RunJournal]:
+    """Keep the journal of a node that rebuilds nobody from it.
+
+    Raises:
+        JournalError: it is damaged, or another process writes it.
+    """
+    journal = RunJournal(folder, free_bytes_min, HeadParts())
+    try:
+        yield journal
+    finally:
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + _CLOSE_S):
+            await journal.close()

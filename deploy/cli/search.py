@@ -29,7 +29,9 @@ from envs_node.deploy.config import (
     Config,
     ConfigError,
     check_config,
+    load_config,
 )
+from envs_node.deploy.resume import settings_to_go_on
 from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.summary import Summary, summarise_search
 from envs_node.messages.search import Progress
@@ -46,23 +48,26 @@ class Search(RunVerb, frozen=True, kw_only=True):
     task_seed: int = 0
     """Which instances of the bundled templates."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Go on with a run that was stopped or died."""
+    """Go on with a run that was stopped or died: its folder, or with `--head` its name there."""
+    force: bool = False
+    """Go on with a run though settings, policy, checker or version are not those it began with."""
     head: str = ""
     """Address of a head to search on; without it, this process does everything."""
 
     def run(self) -> int:
         """Search, and print the summary."""
-        config = Config(desktop=self.desktop, policy=self.policy, search=self.search)
+        config = Config(
+            desktop=self.desktop, policy=self.policy, search=self.search, journal=self.journal
+        )
         check_config(config)
-        if self.resume is not None and self.head:
-            raise ConfigError("--resume goes on with a run in this process: leave --head out")
-        if self.resume is not None:
-            folder = RunFolder.open(self.resume)
-            config = folder.manifest().config
-            tasks: tuple[Task, ...] = folder.load_tasks()
-        else:
+        if self.force and self.resume is None:
+            raise ConfigError("--force goes on with a run of old: give --resume RUN")
+        tasks: tuple[Task, ...] = ()
+        if self.resume is None:
             folder = RunFolder(run_path(self.run_folder, "search"))
             tasks = find_tasks(self.tasks, self.instances, self.task_seed, require_checker())
+        else:
+            folder, config = self._resumed(self.resume, config)
         began = time.monotonic()
         progress = self._conduct(folder, config, tasks)
         summary = Summary(
@@ -85,15 +90,40 @@ class Search(RunVerb, frozen=True, kw_only=True):
             )
         return 2 if refused and len(refused) == len(progress.tasks) else 0
 
+    def _resumed(self, run: Path, given: Config) -> tuple[RunFolder, Config]:
+        """The run to go on with, and its settings; on another head it keeps those it has there."""
+        defaults = load_config(self.config)
+        if self.head:
+            return RunFolder(Path(run.name)), settings_to_go_on(
+                defaults, given, defaults, is_forced=self.force
+            )
+        folder = RunFolder.open(run)
+        began = folder.manifest().config
+        return folder, settings_to_go_on(began, given, defaults, is_forced=self.force)
+
     def _conduct(self, folder: RunFolder, config: Config, tasks: tuple[Task, ...]) -> Progress:
         resumed = self.resume is not None
-        hint = f"go on with `envs-node search --resume {folder.path}`"
+        where = f"--head {self.head} --resume {folder.run}" if self.head else None
+        hint = f"go on with `envs-node search {where or f'--resume {folder.path}'}`"
         with watching("search") as watch:
             if self.head:
-                request = run_request(folder.run, config, tasks)
-                return run_until_interrupted(
-                    functools.partial(conduct_at, self.head, request, watch), hint
+                request = run_request(
+                    folder.run, config, tasks, is_resumed=resumed, is_forced=self.force
                 )
+                conduct = functools.partial(
+                    conduct_at,
+                    self.head,
+                    request,
+                    watch,
+                    silence_s=load_config(self.config).link.silence_s,
+                )
+                return run_until_interrupted(conduct, hint)
             return run_here(
-                folder, config, request_tasks=tasks, watch=watch, hint=hint, is_resumed=resumed
+                folder,
+                config,
+                request_tasks=tasks,
+                watch=watch,
+                hint=hint,
+                is_resumed=resumed,
+                is_forced=self.force,
             )
