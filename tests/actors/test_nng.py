@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import resource
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import pynng
 import pytest
-import structlog
 import trio
 
 from envs_node.actors.address import AddressError
@@ -23,52 +19,17 @@ from envs_node.actors.mailbox import (
     AskTimeoutError,
     Mailbox,
     MailboxFullError,
-    Ref,
 )
-from envs_node.actors.nng import NngLinks, open_links, serve
+from envs_node.actors.nng import open_links, serve
 from envs_node.actors.post import Post
 from envs_node.messages.base import WIRE_BYTES_MAX, ActorName, DesktopId, RunId
 from envs_node.messages.codec import CodecError
 from envs_node.messages.desktop import FetchFrame, FrameFetched
 from envs_node.messages.search import Idle, Tick, WorkWanted
+from tests.actors.nng_node import DEADLINE_S, ECHO, ME, TCP, here, node, ref_to
 from tests.actors.node_process import EchoActor
 
-ME = ActorName("test/me")
-ECHO = ActorName("echo")
-NODE = Path(__file__).with_name("node_process.py")
-DEADLINE_S = 30
-TCP = "tcp://127.0.0.1:0"
 BIG_BYTES = 500_000
-
-
-@contextlib.contextmanager
-def node(url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A node process at this address, and its real address."""
-    command = [sys.executable, "-W", "error", str(NODE), url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process, process.stdout.readline().strip()
-        finally:
-            process.kill()
-
-
-@contextlib.asynccontextmanager
-async def here(url: str = "tcp://127.0.0.1:0") -> AsyncIterator[tuple[str, EchoActor, NngLinks]]:
-    """An echo actor behind an address of this process, and links to dial it with."""
-    server, actor = Post(RunId("r")), EchoActor()
-    with trio.fail_after(DEADLINE_S):
-        async with open_links() as links, trio.open_nursery() as nursery:
-            await nursery.start(run_actor, actor, ECHO, server)
-            real_url = await nursery.start(serve, server.deliver, url)
-            yield real_url, actor, links
-            nursery.cancel_scope.cancel()
-
-
-def echo_ref(links: NngLinks, url: str) -> Ref:
-    post = Post(RunId("r"))
-    post.add_route(ECHO, links.to(url))
-    return post.ref(ECHO, sender=ME)
 
 
 def frame(size: int) -> FetchFrame:
@@ -80,7 +41,7 @@ async def test_two_processes_talk(tmp_path: Path, scheme: str) -> None:
     url = "tcp://127.0.0.1:0" if scheme == "tcp" else f"ipc://{tmp_path}/node"
     with node(url) as (_, real_url), trio.fail_after(DEADLINE_S):
         async with open_links() as links:
-            ref = echo_ref(links, real_url)
+            ref = ref_to(links, real_url)
 
             small = await ref.ask(WorkWanted(worker=ME), timeout_s=10)
             big = await ref.ask(frame(BIG_BYTES), timeout_s=10)
@@ -90,8 +51,8 @@ async def test_two_processes_talk(tmp_path: Path, scheme: str) -> None:
 
 
 async def test_what_is_told_arrives_in_order_and_before_what_is_asked_after_it() -> None:
-    async with here() as (url, _, links):
-        ref = echo_ref(links, url)
+    async with here() as (url, _, _, links, _):
+        ref = ref_to(links, url)
         for _ in range(200):
             ref.tell(Tick())
 
@@ -141,13 +102,13 @@ async def test_a_way_that_is_closed_here_fails_the_asks_on_it() -> None:
 
 async def test_a_node_that_moved_is_waited_for_no_longer() -> None:
     failures: list[str] = []
-    async with here() as (url, _, links):
+    async with here() as (url, _, _, links, _):
         deaf = Post(RunId("r"))
         mailbox = Mailbox(ECHO, length=4)
         deaf.register(mailbox)
         async with trio.open_nursery() as nursery:
             deaf_url = await nursery.start(serve, deaf.deliver, TCP)
-            ref = echo_ref(links, deaf_url)
+            ref = ref_to(links, deaf_url)
 
             async def ask() -> None:
                 with pytest.raises(ActorCrashedError, match="closed here") as caught:
@@ -161,7 +122,7 @@ async def test_a_node_that_moved_is_waited_for_no_longer() -> None:
                         await trio.lowlevel.checkpoint()
                     links.drop(deaf_url)
                     links.drop(deaf_url)
-            other = await echo_ref(links, url).ask(WorkWanted(worker=ME), timeout_s=10)
+            other = await ref_to(links, url).ask(WorkWanted(worker=ME), timeout_s=10)
             nursery.cancel_scope.cancel()
 
     assert len(failures) == 1
@@ -178,7 +139,7 @@ def test_a_process_that_ends_amid_traffic_ends_without_a_word(tmp_path: Path) ->
 
 
 async def test_a_name_that_the_other_node_does_not_have_fails_at_once() -> None:
-    async with here() as (url, _, links):
+    async with here() as (url, _, _, links, _):
         post = Post(RunId("r"), resolve=lambda name: links.to(url))
 
         with pytest.raises(ActorCrashedError, match="nobody of that name"):
@@ -191,7 +152,7 @@ async def test_nobody_listening_is_a_timeout_and_is_reached_once_somebody_does(
     url = f"ipc://{tmp_path}/later"
     with trio.fail_after(DEADLINE_S):
         async with open_links() as links:
-            ref = echo_ref(links, url)
+            ref = ref_to(links, url)
             with pytest.raises(AskTimeoutError):
                 await ref.ask(WorkWanted(worker=ME), timeout_s=0.2)
 
@@ -205,7 +166,7 @@ async def test_a_killed_node_is_found_again_when_it_comes_back(tmp_path: Path) -
     url = f"ipc://{tmp_path}/node"
     with trio.fail_after(DEADLINE_S):
         async with open_links() as links:
-            ref = echo_ref(links, url)
+            ref = ref_to(links, url)
             for _ in range(2):
                 with node(url):
                     answer = await ref.ask(WorkWanted(worker=ME), timeout_s=10)
@@ -213,8 +174,8 @@ async def test_a_killed_node_is_found_again_when_it_comes_back(tmp_path: Path) -
 
 
 async def test_a_message_too_large_is_refused_before_it_is_sent() -> None:
-    async with here() as (url, actor, links):
-        ref = echo_ref(links, url)
+    async with here() as (url, actor, _, links, _):
+        ref = ref_to(links, url)
         too_large = FetchFrame(desktop_id=DesktopId("d"), frame="1" * WIRE_BYTES_MAX)
 
         with pytest.raises(CodecError, match="at most"):
@@ -227,37 +188,15 @@ async def test_a_message_too_large_is_refused_before_it_is_sent() -> None:
 
 
 async def test_an_answer_too_large_is_a_failure_with_a_reason() -> None:
-    async with here() as (url, _, links):
+    async with here() as (url, _, _, links, _):
         with pytest.raises(ActorCrashedError, match=r"FrameFetched is \d+ bytes; at most"):
-            await echo_ref(links, url).ask(frame(WIRE_BYTES_MAX), timeout_s=10)
-
-
-async def test_garbage_is_refused_logged_once_and_disturbs_nobody() -> None:
-    async with here() as (url, _, links):
-        with structlog.testing.capture_logs() as logs, pynng.Req0(dial=url) as stranger:
-            for _ in range(3):
-                await stranger.asend(b"\xffgarbage")
-                assert (await stranger.arecv()).startswith(b"\x02not an envelope")
-            answer = await echo_ref(links, url).ask(WorkWanted(worker=ME), timeout_s=10)
-
-    assert answer == Idle(retry_ms=1)
-    assert [log["event"] for log in logs] == ["message.refused"]
-
-
-async def test_a_stranger_who_sends_too_much_disturbs_nobody() -> None:
-    async with here() as (url, _, links):
-        with pynng.Req0(dial=url, reconnect_time_min=20, reconnect_time_max=20) as stranger:
-            await stranger.asend(bytes(WIRE_BYTES_MAX + 1))
-            ref = echo_ref(links, url)
-            answers = [await ref.ask(WorkWanted(worker=ME), timeout_s=10) for _ in range(50)]
-
-    assert answers == [Idle(retry_ms=count) for count in range(1, 51)]
+            await ref_to(links, url).ask(frame(WIRE_BYTES_MAX), timeout_s=10)
 
 
 async def test_telling_a_node_that_does_not_listen_is_bounded(tmp_path: Path) -> None:
     with trio.fail_after(DEADLINE_S):
         async with open_links() as links:
-            ref = echo_ref(links, f"ipc://{tmp_path}/nobody")
+            ref = ref_to(links, f"ipc://{tmp_path}/nobody")
             for _ in range(TELLS_MAX):
                 ref.tell(Tick())
 
@@ -269,7 +208,7 @@ async def _cancelled_sends(url: str, count: int) -> int:
     """Cancel this many sends to an address where nobody listens. Returns the growth in bytes."""
     ref_frame = FetchFrame(desktop_id=DesktopId("d"), frame="1" * BIG_BYTES)
     async with open_links() as links:
-        ref = echo_ref(links, url)
+        ref = ref_to(links, url)
         before = _resident_bytes()
         for _ in range(count):
             with trio.move_on_after(0.001):
@@ -299,6 +238,6 @@ async def test_two_thousand_cancelled_sends_leak_nothing(tmp_path: Path) -> None
 
 
 async def test_an_address_in_use_is_named() -> None:
-    async with here() as (url, _, _links):
+    async with here() as (url, *_):
         with pytest.raises(AddressError, match=url):
             await serve(Post(RunId("r")).deliver, url)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import trio
 import trio.testing
@@ -15,7 +17,7 @@ from envs_node.actors.mailbox import (
     MailboxFullError,
 )
 from envs_node.actors.memory import MemoryLink, Slot
-from envs_node.actors.post import Post
+from envs_node.actors.post import Post, steady_clock
 from envs_node.messages.base import WIRE_BYTES_MAX, ActorName, RunId
 from envs_node.messages.codec import CodecError
 from envs_node.messages.desktop import FrameFetched
@@ -134,3 +136,52 @@ def test_remembered_answers_are_bounded() -> None:
 
     known = [answers.knows(request) for request in requests]
     assert known == [False] * 8 + [False, False, True, True] * 3
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+async def test_a_senders_clock_does_not_change_what_the_receiver_reads(
+    autojump_clock: trio.testing.MockClock, is_here: bool
+) -> None:
+    hour_ns = 3600 * 10**9
+    there = Post(RunId("r"), clock_ns=lambda: 10**18)
+    here = Post(RunId("r"), clock_ns=lambda: 10**18 - hour_ns)
+    here.add_route("", MemoryLink(there.deliver, is_copying=True))
+    actor = EchoActor()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(run_actor, actor, ECHO, there)
+
+        speaker = there if is_here else here
+        await speaker.ref(ECHO, sender=ME).ask(WorkWanted(worker=ME), timeout_s=1)
+
+        assert actor.envelope.time_ns == 10**18
+        nursery.cancel_scope.cancel()
+
+
+def test_a_steady_clock_runs_as_the_monotonic_one_from_the_time_of_its_making() -> None:
+    before_ns, clock, after_ns = time.time_ns(), steady_clock(), time.time_ns()
+    first_ns, monotonic_ns = clock(), time.monotonic_ns()
+    slack_ns = 10**9
+
+    while time.monotonic_ns() < monotonic_ns + 10**7:
+        pass
+    gone_ns, monotonic_gone_ns = clock() - first_ns, time.monotonic_ns() - monotonic_ns
+
+    assert before_ns - slack_ns <= first_ns <= after_ns + slack_ns
+    assert abs(gone_ns - monotonic_gone_ns) < slack_ns
+    assert gone_ns >= 10**7
+
+
+def test_a_steady_clock_goes_on_where_a_journal_ended_though_the_wall_clock_was_set_back() -> None:
+    future_ns = time.time_ns() + 10**15
+
+    assert steady_clock(not_before_ns=future_ns)() >= future_ns
+
+
+async def test_the_mailboxes_where_messages_wait_are_named() -> None:
+    post = Post(RunId("r"))
+    post.register(Mailbox(ECHO))
+    post.register(Mailbox(ActorName("idle")))
+
+    post.ref(ECHO, sender=ME).tell(Tick())
+
+    assert post.waiting() == ((ECHO, 1),)
