@@ -122,6 +122,8 @@ class Assign(Message, frozen=True, kw_only=True):
     seed: int = 0
     """Follows from what the branch is, so that driving it again comes out the same."""
     keep_frames: KeepFrames = "certified"
+    search_id: int = 0
+    """Tells this search from that of the same task in any other run."""
 
 
 class Renew(Message, frozen=True, kw_only=True):

@@ -21,6 +21,8 @@ class Assignments:
         self._settings = settings
         self._proposer = proposer
         self._count = 0
+        self.search_id = 0
+        """Of `Assign`; given once the search has begun."""
 
     def make(
         self,
@@ -52,6 +54,7 @@ class Assignments:
             is_greedy=is_greedy,
             fingerprint=settings.fingerprint,
             keep_frames=settings.keep_frames,
+            search_id=self.search_id,
         )
         seed = _seed_of(settings.seed, self._task.id, kind, origin_of(assign), number)
         assign = msgspec.structs.replace(assign, seed=seed)

@@ -75,9 +75,13 @@ class TaskSearch:
         """While the policy is away, nothing that needs it is handed out."""
         self._end = ""
 
-    def begin(self, number: int) -> None:
-        """Number leases from here: the reports of another run's branches are then strangers."""
-        self._leases.start_at(number)
+    def begin(self, search_id: int) -> None:
+        """Take a number that no other run's search of this task has.
+
+        Leases are numbered from there: what is reported of another run's branches is refused.
+        """
+        self._assignments.search_id = search_id
+        self._leases.start_at(search_id)
 
     # What a desktop asks -------------------------------------------------------------------
 

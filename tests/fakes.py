@@ -134,6 +134,7 @@ class FakeDesktop(Actor[Message]):
         self.state = ""
         self.performed: list[Action] = []
         self.episode = 0
+        self.episodes: list[int] = []
         self._resets = resets
         self._trouble = trouble
         self._silent_at = silent_at
@@ -147,7 +148,10 @@ class FakeDesktop(Actor[Message]):
                     self._reset(message)
                     if self._resets
                     else ResetFailed(
-                        desktop_id=desktop_id, episode=episode, reason="set-up step 1: no such file"
+                        desktop_id=desktop_id,
+                        episode=episode,
+                        reason="set-up step 1: no such file",
+                        is_setup=True,
                     )
                 )
             case Act():
@@ -163,6 +167,7 @@ class FakeDesktop(Actor[Message]):
 
     def _reset(self, reset: Reset) -> ResetDone:
         self.state, self.episode, self.performed = START, reset.episode, []
+        self.episodes.append(reset.episode)
         return ResetDone(
             desktop_id=reset.desktop_id,
             episode=reset.episode,

@@ -7,7 +7,6 @@ import hashlib
 import msgspec
 
 from envs_node.messages.actions import Action, Fail
-from envs_node.messages.base import EnvsError, Message
 from envs_node.messages.desktop import Acted, Observation, ResetDone
 from envs_node.messages.propose import Proposal, Propose, Proposed, State
 from envs_node.messages.search import (
@@ -16,27 +15,16 @@ from envs_node.messages.search import (
     Bucket,
     LeafReached,
     LeafReason,
+    LossCause,
     NodeReached,
     PrefixStep,
+    Renew,
     ReplayCheck,
     Step,
 )
 from envs_node.messages.tasks import Task
 from envs_node.messages.verify import Verdict, Verify
 from envs_node.policy.compare import compare
-
-
-class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
-    """How long each kind of answer may take, in seconds."""
-
-    reset_s: float = 90.0
-    act_s: float = 30.0
-    propose_s: float = 120.0
-    verify_s: float = 180.0
-
-
-class BranchLostError(EnvsError):
-    """The branch cannot go on, through no fault of its policy."""
 
 
 class BranchRecord:
@@ -51,12 +39,24 @@ class BranchRecord:
         self._policy = ""
         self._observation: Observation | None = None
         self.branch_id = assign.branch_id
+        self.task_id = assign.task_id
         self.lease = assign.lease
         self.guest_pid = 0
         self.is_ended = False
         self.has_failed = False
         self.is_refused = False
         """A replayed action made no sense on this screen."""
+        self.is_unheard = False
+        """The head did not answer when it was told that this branch goes on."""
+
+    @property
+    def episode(self) -> int:
+        """The number of its reset: no other branch or lease has it, and this one always has.
+
+        So a desktop that is asked twice resets once, and one that outlived the actor that drove it
+        does not take the next branch for the last.
+        """
+        return _number_of(f"{self.branch_id}/{self.lease}")
 
     @property
     def observation(self) -> Observation:
@@ -92,6 +92,10 @@ class BranchRecord:
             seed=_seed_at(assign.seed, self.depth),
             greedy=assign.is_greedy,
         )
+
+    def renewal(self) -> Renew:
+        """The word that this branch goes on."""
+        return Renew(branch_id=self.branch_id, lease=self.lease)
 
     def verification(self, task: Task) -> Verify:
         """What to ask the verifier in the end."""
@@ -174,7 +178,9 @@ class BranchRecord:
         if verdict is not None:
             self._add_cost(verify_ms=verdict.wall_ms)
         keeps = verdict is not None and verdict.verdict == "success"
-        return self._report(reason, verdict, keeps_elements=keeps)
+        is_infra = verdict is not None and verdict.verdict == "infra"
+        cause: LossCause = "verifier" if is_infra else ""
+        return self._report(reason, verdict, keeps_elements=keeps, cause=cause)
 
     def strayed(self, difference: str) -> None:
         """A replay came to stand in another state; the first time is told."""
@@ -188,9 +194,9 @@ class BranchRecord:
         self.strayed(difference)
         return self._report("diverged", None, detail=difference)
 
-    def lost(self, detail: str) -> LeafReached:
-        """The report of a branch whose desktop, policy or lease was lost."""
-        return self._report("infra", None, detail=detail)
+    def lost(self, detail: str, cause: LossCause) -> LeafReached:
+        """The report of a branch that broke, and whose fault that was."""
+        return self._report("infra", None, detail=detail, cause=cause)
 
     def _report(
         self,
@@ -199,6 +205,7 @@ class BranchRecord:
         *,
         keeps_elements: bool = False,
         detail: str = "",
+        cause: LossCause = "",
     ) -> LeafReached:
         cost = self._cost
         wall_ms = cost.reset_ms + cost.replay_ms + cost.act_ms + cost.propose_ms + cost.verify_ms
@@ -216,6 +223,7 @@ class BranchRecord:
             replay=self._replay,
             policy=self._policy,
             detail=detail,
+            cause=cause,
         )
 
     def _add_step(
@@ -245,10 +253,9 @@ def _without_elements(step: Step) -> Step:
 
 def _seed_at(seed: int, depth: int) -> int:
     """The seed of the draws at one depth of a branch: the same on every machine."""
-    digest = hashlib.sha256(f"{seed}/{depth}".encode()).digest()
+    return _number_of(f"{seed}/{depth}")
+
+
+def _number_of(words: str) -> int:
+    digest = hashlib.sha256(words.encode()).digest()
     return int.from_bytes(digest[:6], "big")
-
-
-def refusal(answer: Message) -> str:
-    """A refusing answer in one line."""
-    return f"{type(answer).__name__}: {getattr(answer, 'reason', answer)}"

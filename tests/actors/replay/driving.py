@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -14,7 +14,7 @@ from envs_node.actors.loop import run_actor
 from envs_node.actors.mailbox import Ref
 from envs_node.actors.post import Post
 from envs_node.actors.replay.actor import ReplayActor
-from envs_node.actors.replay.branch import Deadlines
+from envs_node.actors.replay.asking import Deadlines
 from envs_node.messages.base import ActorName, BranchId, DesktopId, Message, RunId
 from envs_node.messages.search import (
     Assign,
@@ -58,14 +58,20 @@ class FakeScheduler(Actor[FetchTask]):
 
 
 class FakeSearch(Actor[Message]):
-    """Keeps what is reported; from report number `lapses_at` on, the lease is over."""
+    """Keeps what is reported; from report number `lapses_at` on, the lease is over.
 
-    def __init__(self, lapses_at: int = 10**6) -> None:
+    The reports of these numbers are not answered.
+    """
+
+    def __init__(self, lapses_at: int = 10**6, silent: Collection[int] = ()) -> None:
         self.heard: list[Message] = []
         self._lapses_at = lapses_at
+        self._silent = silent
 
-    async def hear(self, message: Message) -> Message:
+    async def hear(self, message: Message) -> Message | None:
         self.heard.append(message)
+        if len(self.heard) - 1 in self._silent:
+            return None
         branch_id, lease = BranchId("b"), 1
         if len(self.heard) > self._lapses_at:
             return LeaseLapsed(branch_id=branch_id, lease=lease, reason="the lease is over")

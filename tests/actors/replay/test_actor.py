@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import cast
+
 import msgspec
+import pytest
 from trio.testing import MockClock
 
+from envs_node.actors.base import Actor
 from envs_node.messages.actions import Click, Fail, Finish, Key, Type, Wait
+from envs_node.messages.base import BranchId, Message
 from envs_node.messages.desktop import Act, ActFailed
 from envs_node.messages.propose import Proposal
-from envs_node.messages.search import Bucket, Drive
+from envs_node.messages.search import Bucket, Drive, Renew
 from envs_node.messages.verify import Verdict
 from tests.actors.replay.driving import FakeSearch, World, assign, prefix
 from tests.fakes import (
@@ -167,7 +173,7 @@ async def test_a_certification_replays_the_finish_and_asks_no_policy() -> None:
     assert leaf.verdict.verdict == "success"
     assert world.desktop.performed == [HI, SAVE]
     assert [step.fingerprint for step in leaf.steps][-1] == "finish"
-    assert world.search.heard == []
+    assert world.search.heard == [Renew(branch_id=BranchId("b"), lease=7)] * 3
 
 
 async def test_a_certification_that_strays_goes_on_and_is_judged_by_its_end() -> None:
@@ -287,7 +293,86 @@ async def test_a_verdict_of_infra_is_handed_on_as_it_is() -> None:
 async def test_each_branch_has_a_desktop_of_its_own() -> None:
     world = World()
     async with world.open() as replay:
-        for _ in range(3):
-            await replay.ask(Drive(assign=assign("gate")), timeout_s=20)
+        for lease in (1, 2, 3):
+            await replay.ask(Drive(assign=assign("gate", lease=lease)), timeout_s=20)
 
-    assert world.desktop.episode == 3
+    assert len(set(world.desktop.episodes)) == 3
+
+
+async def test_a_branch_that_is_asked_for_twice_is_driven_once() -> None:
+    world = World()
+    async with world.open() as replay:
+        answers = [await replay.ask(Drive(assign=assign()), timeout_s=20) for _ in range(2)]
+
+    assert answers[0] == answers[1]
+    assert len(world.desktop.episodes) == 1
+    assert world.desktop.performed == [HI, SAVE]
+
+
+async def test_a_driver_that_starts_over_resets_a_desktop_that_did_not() -> None:
+    world = World()
+    for lease in (1, 2):
+        await world.drive(assign(lease=lease))
+
+    assert len(set(world.desktop.episodes)) == 2
+
+
+async def test_a_branch_that_is_anothers_stops_before_its_next_replayed_action() -> None:
+    world = World(search=FakeSearch(lapses_at=1))
+    way = prefix(world.screen, HI, SAVE, Finish())
+
+    leaf = await world.drive(assign("certify", prefix=way))
+
+    assert (leaf.reason, leaf.detail) == ("infra", "the lease is over")
+    assert world.desktop.performed == [HI]
+
+
+async def test_a_head_that_is_away_stops_no_replay(autojump_clock: MockClock) -> None:
+    world = World(search=FakeSearch(silent=range(100)))
+    way = prefix(world.screen, HI, SAVE, Finish())
+
+    leaf = await world.drive(assign("certify", prefix=way))
+
+    assert leaf.verdict is not None
+    assert leaf.verdict.verdict == "success"
+    assert len(world.search.heard) == 1
+
+
+async def test_a_node_is_told_until_the_search_has_heard_it(autojump_clock: MockClock) -> None:
+    world = World(search=FakeSearch(silent=range(3)))
+
+    leaf = await world.drive(assign())
+
+    paths = [node.path for node in world.search.nodes()]
+    assert leaf.reason == "finish"
+    assert paths == [()] * 4 + [("type hi",), ("type hi", "key ctrl+s")]
+
+
+@pytest.mark.parametrize(
+    ("world", "cause"),
+    [
+        (lambda: World(FakeDesktop(note_screen(), resets=False)), "task"),
+        (lambda: World(FakeDesktop(note_screen(), trouble=_crash)), "desktop"),
+        (lambda: World(FakeDesktop(note_screen(), trouble=refuse)), "desktop"),
+        (lambda: World(screen=_mute()), "policy"),
+        (lambda: World(task=None), "head"),
+        (lambda: World(verifier=_broken_verifier()), "verifier"),
+    ],
+)
+async def test_what_is_lost_says_whose_fault_it_was(
+    world: Callable[[], World], cause: str, autojump_clock: MockClock
+) -> None:
+    leaf = await world().drive(assign())
+
+    assert (leaf.cause, leaf.verdict is None) == (cause, cause != "verifier")
+
+
+def _mute() -> FakeScreen:
+    return msgspec.structs.replace(
+        note_screen(), moves={("empty", "type hi"): "mute"}, proposals={"empty": ((HI, 8),)}
+    )
+
+
+def _broken_verifier() -> Actor[Message]:
+    verdict = Verdict(verdict="infra", reason="the checker was killed")
+    return cast(Actor[Message], FakeVerifier(FakeDesktop(note_screen()), verdicts=[verdict]))

@@ -26,6 +26,7 @@ from envs_node.messages.search import (
     Renewed,
     WorkWanted,
 )
+from envs_node.messages.tasks import FetchTask, TaskFetched, TaskUnknown
 from envs_node.policy.certify import certify_prefixes
 from tests.actors.replay.driving import DESKTOP, TASK, assign
 from tests.fakes import note_screen
@@ -66,6 +67,7 @@ class Head:
         self.branches = list(branches)
         self.idle = trio.Event()
         self.unanswered = 0
+        self.knows_task = True
         self._is_head_up = is_head_up
         make = functools.partial(Scripted, story=self.story)
         self.scheduler = make("scheduler", answer=self._next)
@@ -77,7 +79,14 @@ class Head:
         }
 
     def _next(self, message: Message) -> Message:
-        assert message == WorkWanted(worker=ME)
+        if isinstance(message, FetchTask):
+            return (
+                TaskFetched(task=TASK)
+                if self.knows_task
+                else TaskUnknown(task_id=TASK.id, reason="no")
+            )
+        assert isinstance(message, WorkWanted)
+        assert message.worker == ME
         if self.branches:
             return self.branches.pop(0)
         self.idle.set()
