@@ -36,11 +36,14 @@ class UntrustedError(AddressError):
     """Who is at the address does not prove to be who we want."""
 
     def __init__(self, url: str, server: str) -> None:
-        super().__init__(
-            url,
-            f"who is there does not prove to be {server} of our authority, or does not encrypt; "
-            "was this node's tls folder made with the join token of another head?",
-        )
+        if url.startswith(f"{_SECURE}:"):
+            reason = (
+                f"who is there does not prove to be {server} of our authority, or does not encrypt;"
+                " was this node's tls folder made by the join token of another head?"
+            )
+        else:
+            reason = f"who is there does not speak plainly: if it encrypts, write {_SECURE}://"
+        super().__init__(url, reason)
 
 
 class Address(NamedTuple):

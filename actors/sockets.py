@@ -17,13 +17,13 @@ _RESEND_MS = 24 * 3600 * 1000
 """nng would send a slow request again; ours are repeated by id, by those who ask."""
 
 _HANDSHAKES = {
-    "auth": "it could not prove who it is, or it does not believe us",
+    "auth": "it does not encrypt, cannot prove who it is, or does not believe us",
     "proto": "it does not speak nng's request protocol",
     "reject": "it does not speak nng's request protocol",
-    "other": "it does not encrypt, or broke off at once",
     "timeout": "it said nothing",
 }
 """What nng counts of peers that could not connect to a listener, and what it means."""
+_KNOCK_MS = 10_000
 _DISTRUST = frozenset(
     getattr(pynng.lib, f"NNG_E{name}") for name in ("CRYPTO", "PEERAUTH", "CONNSHUT", "PROTO")
 )
@@ -72,22 +72,27 @@ def redial(socket: pynng.Req0, url: str, security: Security | None = None) -> No
         raise AddressError(url, str(error)) from error
 
 
-def is_reachable(url: str, security: Security | None = None) -> bool:
-    """Whether somebody is there, and proves to be who they should be. Blocks, 10 s at most.
+def knock(url: str, security: Security | None, request: bytes) -> bytes | None:
+    """Ask once, to learn who is there: the answer, or None when nobody gives one. Blocks.
 
     Raises:
-        UntrustedError: they do not prove it, or one of us encrypts and the other does not.
+        UntrustedError: they do not prove to be who they should be, or one of us encrypts and the
+            other does not.
         AddressError, SecurityError: see `dial`.
     """
-    with pynng.Req0(recv_max_size=WIRE_BYTES_MAX) as socket:
+    with pynng.Req0(
+        recv_max_size=WIRE_BYTES_MAX, recv_timeout=_KNOCK_MS, send_timeout=_KNOCK_MS
+    ) as socket:
         address = _prepare(socket, url, security)
         try:
             socket.dial(address.bare, block=True)
+            socket.send(request)
+            answer: bytes = socket.recv()
         except pynng.NNGException as error:
             if error.errno in _DISTRUST:
                 raise UntrustedError(url, address.node or HEAD_NAME) from error
-            return False
-        return True
+            return None
+        return answer
 
 
 def _prepare(socket: pynng.Req0, url: str, security: Security | None) -> Address:

@@ -23,6 +23,8 @@ STRANGER = ActorName("stranger")
 """What a peer without a certificate calls itself."""
 HEAD_NAME = "head"
 """Stands in a head's certificate beside its node's name: an address without a name means it."""
+REFUSED = "refused:"
+"""So begins the reason of the answer to what a peer may not say."""
 _HEADS_OWN = frozenset({"head", "scheduler", "ledger", "clock", "authority"})
 _OF_SLOTS = frozenset({"desktop", "verifier", "replay", "work"})
 _STRANGER_BYTES_MAX = 32 * 1024
@@ -239,7 +241,7 @@ def _reason_against(peer: _Peer, envelope: Envelope[Message]) -> str:
 
 
 def _refuse(envelope: Envelope[Message], reason: str) -> Envelope[Message]:
-    said = f"refused: {reason}"
+    said = f"{REFUSED} {reason}"
     is_join = isinstance(envelope.message, Join)
     return Envelope(
         id=MessageId(f"{envelope.id}-refused"),

@@ -51,7 +51,10 @@ class Authority:
             self.certificate = (path / "authority.pem").read_bytes()
             self.digest = digest_of(self.certificate)
         except OSError as error:
-            raise AuthorityError(f"no authority in {path}: {error.strerror}") from error
+            raise AuthorityError(
+                f"no authority in {path}: {error.strerror}; name the head's folder, where `envs-node "
+                "token create` makes one"
+            ) from error
 
     @classmethod
     def open(cls, root: Path, now_s: float) -> Authority:

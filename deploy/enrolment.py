@@ -15,18 +15,19 @@ import trio
 from envs_node.actors import tls
 from envs_node.actors.address import UntrustedError
 from envs_node.actors.base import Actor
-from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError
-from envs_node.actors.nng import open_links
+from envs_node.actors.frames import BUSY, NO_ANSWER, REFUSED
 from envs_node.actors.post import Post
-from envs_node.actors.sockets import is_reachable
+from envs_node.actors.sockets import knock
 from envs_node.actors.tls import Security
 from envs_node.deploy import authority
 from envs_node.deploy.certificates import digest_of, read_certificate
 from envs_node.deploy.credentials import files_of, own_key, read_present, write_private
 from envs_node.deploy.signing import make_request
 from envs_node.deploy.tokens import JoinToken
+from envs_node.messages import codec
 from envs_node.messages.base import ActorName, EnvsError, Message, RunId
 from envs_node.messages.enrol import Authority, Enrol, EnrolFailed, Enrolled, FetchAuthority
+from envs_node.messages.lifecycle import ActorFailed
 
 _ASK_S = 15.0
 _RETRY_S = 0.5
@@ -95,9 +96,7 @@ async def enrol(url: str, *, node: str, tls_folder: Path, token: JoinToken) -> S
         EnrolError: it is not that authority, or it refuses.
         UntrustedError: who is there does not speak TLS. While nobody is there, it waits.
     """
-    stranger = Security(node=node)
-    await wait_reachable(url, stranger)
-    answer = await _ask(url, stranger, FetchAuthority())
+    answer = await _ask(url, Security(node=node), FetchAuthority(), tls.STRANGER)
     if not isinstance(answer, Authority):
         raise EnrolError(f"{url} does not say who its authority is: is it a head?")
     if not hmac.compare_digest(digest_of(answer.certificate), token.authority):
@@ -108,9 +107,34 @@ async def enrol(url: str, *, node: str, tls_folder: Path, token: JoinToken) -> S
     own = functools.partial(_keep_key, tls_folder, node, answer.certificate)
     request = await trio.to_thread.run_sync(own)
     proved = Security(node=node, authority=tls_folder / "authority.pem")
-    await wait_reachable(url, proved)
     asked = Enrol(node=node, request=request, token=token.grant)
-    return await _keep(await _ask(url, proved, asked), node, tls_folder)
+    return await _keep(await _ask(url, proved, asked, tls.STRANGER), node, tls_folder)
+
+
+async def greet_head(url: str, security: Security | None, node: str) -> None:
+    """Wait for a head at this address that proves to be ours, and takes us for who we are.
+
+    Raises:
+        EnrolError: it does not believe our certificate.
+        UntrustedError: it does not prove to be ours, or only one of us encrypts.
+    """
+    sender = ActorName(f"node/{node}")
+    answer = await _ask(url, security, FetchAuthority(), sender)
+    if isinstance(answer, ActorFailed) and answer.reason.startswith(tls.REFUSED):
+        raise EnrolError(
+            f"the head at {url} does not let {node} in: {answer.reason}; remove its tls folder, "
+            "and give it a join token made by `envs-node token create`"
+        )
+
+
+async def expect_plain(url: str) -> None:
+    """Knock once at a plain address: a head that encrypts would never answer, nor say why.
+
+    Raises:
+        UntrustedError: it does.
+    """
+    request = _addressed(FetchAuthority(), tls.STRANGER)
+    await trio.to_thread.run_sync(knock, url, None, request, abandon_on_cancel=True)
 
 
 async def keep_certified(post: Post, node: str, tls_folder: Path) -> None:
@@ -129,38 +153,32 @@ async def keep_certified(post: Post, node: str, tls_folder: Path) -> None:
         await trio.sleep(_RENEWAL_S)
 
 
-async def wait_reachable(url: str, security: Security | None) -> None:
-    """Wait for somebody at this address who proves to be whom we want.
-
-    Raises:
-        UntrustedError: whoever is there does not.
-    """
-    probe = functools.partial(is_reachable, url, security)
+async def _ask(url: str, security: Security | None, message: Message, sender: ActorName) -> Message:
+    """Ask the authority at this address, again and again until somebody is there."""
+    ask = functools.partial(knock, url, security, _addressed(message, sender))
     is_told = False
     distrusted = 0
     while True:
         try:
-            if await trio.to_thread.run_sync(probe, abandon_on_cancel=True):
-                return
+            answer = await trio.to_thread.run_sync(ask, abandon_on_cancel=True)
         except UntrustedError:  # or it was just going away
+            answer = None
             distrusted += 1
             if distrusted == _DISTRUSTED_MAX:
                 raise
+        if answer is not None and answer not in (NO_ANSWER, BUSY):
+            if answer.startswith(REFUSED):
+                raise EnrolError(f"{url} does not take {type(message).__name__} for a message")
+            return codec.decode(answer).message
         if not is_told:
             is_told = True
-            _log.warning("head.missed", error=f"nobody to trust listens at {url} yet; waiting")
+            _log.warning("head.missed", error=f"no head that we know answers at {url}; waiting")
         await trio.sleep(_RETRY_S)
 
 
-async def _ask(url: str, security: Security, message: Message) -> Message:
-    post = Post(RunId(security.node))
-    async with open_links(security=security) as links:
-        post.add_route(tls.AUTHORITY, links.to(url))
-        try:
-            head = post.ref(tls.AUTHORITY, sender=tls.STRANGER)
-            return await head.ask(message, timeout_s=_ASK_S)
-        except (AskTimeoutError, ActorCrashedError) as error:
-            raise EnrolError(f"{url} does not enrol nodes: {error}") from error
+def _addressed(message: Message, sender: ActorName) -> bytes:
+    post = Post(RunId("knock"))
+    return codec.encode(post.envelope(message, sender=sender, to=tls.AUTHORITY))
 
 
 def _keep_key(tls_folder: Path, node: str, authority_pem: bytes) -> bytes:

@@ -17,13 +17,18 @@ from envs_node.actors.loop import run_actor
 from envs_node.actors.nng import NngLinks, open_links
 from envs_node.actors.post import Post
 from envs_node.actors.refusals import Refusals
-from envs_node.actors.sockets import is_reachable
 from envs_node.actors.tls import Peers, Security
 from envs_node.deploy.authority import Authority
 from envs_node.deploy.certificates import Certificate, check_node_name, digest_of
 from envs_node.deploy.config import ConfigError, LinkSettings
 from envs_node.deploy.credentials import files_of, read_or_nothing, read_present
-from envs_node.deploy.enrolment import EnrolmentActor, enrol, keep_certified, wait_reachable
+from envs_node.deploy.enrolment import (
+    EnrolmentActor,
+    enrol,
+    expect_plain,
+    greet_head,
+    keep_certified,
+)
 from envs_node.deploy.slot import tell_crash
 from envs_node.deploy.tokens import ENVIRONMENT, JoinToken, read_token
 from envs_node.messages.base import RunId
@@ -53,7 +58,7 @@ async def secure_node(
     if listens:
         _check_listening(link)
     if not head.is_secure:
-        await trio.to_thread.run_sync(is_reachable, link.head, abandon_on_cancel=True)
+        await expect_plain(link.head)
         return None
     check_node_name(node)
     own = folder / node / "tls"
@@ -61,7 +66,7 @@ async def secure_node(
     present = await trio.to_thread.run_sync(_usable, own, token)
     if present is not None:
         security = files_of(node, own)
-        await wait_reachable(link.head, security)
+        await greet_head(link.head, security, node)
         return security
     if token is not None:
         return await enrol(link.head, node=node, tls_folder=own, token=token)
@@ -73,7 +78,7 @@ async def secure_node(
             "holds it with --link.token-file"
         )
     security = authority.equip(node, own, now_s=time.time())
-    await wait_reachable(link.head, security)
+    await greet_head(link.head, security, node)
     return security
 
 
