@@ -6,7 +6,7 @@ import functools
 import operator
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,10 +47,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run `envs-node`; exits with 0 when done, 1 when it failed, 2 when it was misused."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _fill_standard_streams()
-    try:
+
+    def run() -> int:
         verbs = _verbs(load_config(_config_path(arguments)))
-        verb = tyro.cli(verbs, prog="envs-node", description=_DESCRIPTION, args=arguments)
-        code = verb.run()
+        return int(
+            tyro.cli(verbs, prog="envs-node", description=_DESCRIPTION, args=arguments).run()
+        )
+
+    sys.exit(status_of(run))
+
+
+def status_of(run: Callable[[], int]) -> int:
+    """Run, say in one line what went wrong, and give the exit status."""
+    try:
+        code = run()
         if sys.stdout is not None:  # closed by who started us
             sys.stdout.flush()
     except Interrupted as error:
@@ -72,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         code = 2
     except BaseExceptionGroup as group:
         code = _complain_of_all(group)
-    sys.exit(code)
+    return code
 
 
 def _fill_standard_streams() -> None:
