@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from envs_node.messages.fit import FitSettings
 from envs_node.messages.ledger import Trajectory
 from envs_node.policy.backend import Policy, PolicyError
 from envs_node.policy.models.load import load_policy
+from tests.fit.fitting_process import SETTINGS as FITTED_ALONE
 
 MakeTrajectory = Callable[..., Trajectory]
 SETTINGS = FitSettings(batch_size=4, checkpoint_steps=3, learning_rate=2e-3)
@@ -53,6 +57,45 @@ def test_a_fit_cut_short_ends_in_the_same_weights(
     assert msgspec.structs.replace(resumed, wall_s=0, resumed=False) == msgspec.structs.replace(
         whole, wall_s=0
     )
+
+
+@pytest.mark.slow
+def test_each_sample_is_trained_once_and_in_order_though_the_fit_is_killed_twice(
+    make_trajectory: MakeTrajectory, base: Path, tmp_path: Path
+) -> None:
+    lessons = tuple(make_trajectory(seed, success_rate=seed % 4 / 4) for seed in range(40))
+    some, examples = 0, 0
+    while examples < 100:
+        some += 1
+        examples = len(collect_examples(lessons[:some], certified_only=True).examples)
+    packed, out = tmp_path / "lessons", tmp_path / "killed"
+    packed.write_bytes(msgspec.msgpack.encode(lessons[:some]))
+    kept: dict[int, str] = {}
+
+    for number, dies_at in enumerate((37, 71, 0)):
+        told = tmp_path / f"losses-{number}"
+        arguments = (packed, base, out, told, dies_at)
+        killed = subprocess.run(
+            [sys.executable, "-m", "tests.fit.fitting_process", *map(str, arguments)],
+            check=False,
+            timeout=120,
+        )
+        assert killed.returncode == (-signal.SIGKILL if dies_at else 0)
+        steps = dict(line.split() for line in told.read_text().splitlines())
+        assert min(map(int, steps)) == (1, 31, 71)[number], "it goes on where it was sealed"
+        kept.update({int(step): loss for step, loss in steps.items()})
+    whole: dict[int, str] = {}
+    fit_policy(
+        lessons[:some],
+        base,
+        tmp_path / "whole",
+        FITTED_ALONE,
+        lambda step, of, loss: whole.update({step: repr(loss)}),
+    )
+
+    assert kept == whole
+    assert sorted(whole) == list(range(1, examples + 1)), "one sample a step, one epoch"
+    assert weights_of(out) == weights_of(tmp_path / "whole")
 
 
 def test_learning_really_happens(
