@@ -104,6 +104,8 @@ def read_pasts(journal: Path, only: ActorName | None = None) -> dict[ActorName, 
         if record.kind == "ended":
             pasts[record.actor] = [record]
             continue
+        if record.actor in pasts and pasts[record.actor][0].kind == "ended":
+            continue
         if record.kind == "answered" and _CRASHED not in bytes(record.envelope):
             record = msgspec.structs.replace(record, envelope=_NOTHING)
         pasts.setdefault(record.actor, []).append(record)
