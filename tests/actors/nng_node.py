@@ -24,7 +24,7 @@ ME = ActorName("test/me")
 ECHO = ActorName("echo")
 DEADLINE_S = 30
 TCP = "tcp://127.0.0.1:0"
-_NODE = Path(__file__).with_name("node_process.py")
+NODE = Path(__file__).with_name("node_process.py")
 
 
 class Here(NamedTuple):
@@ -64,9 +64,9 @@ async def here(url: str = TCP, *, calls_max: int = 128) -> AsyncIterator[Here]:
 
 
 @contextlib.contextmanager
-def node(url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A node process at this address, and its real address."""
-    command = [sys.executable, "-W", "error", str(_NODE), url]
+def node(url: str, program: Path = NODE) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A program that is given this address, and its first line: a node says its real address."""
+    command = [sys.executable, "-W", "error", str(program), url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -30,7 +30,7 @@ class SlowActor(Actor[WorkWanted | Tick]):
         if len(self.heard) == 1:
             with trio.CancelScope(shield=True):
                 await trio.sleep(self._stuck_s)
-        return Idle(retry_ms=len(self.heard)) if isinstance(message, WorkWanted) else None
+        return Idle(retry_ms=len(self.heard))
 
     async def stop(self) -> None:
         """Remember that."""

@@ -72,7 +72,7 @@ async def test_bytes_that_are_no_frames_break_their_own_connection_alone() -> No
         assert await is_undisturbed(node, 1)
 
 
-@pytest.mark.parametrize("kind", [pynng.Pub0, pynng.Push0, pynng.Bus0, pynng.Pair0])
+@pytest.mark.parametrize("kind", [pynng.Pub0, pynng.Push0])
 async def test_a_socket_of_another_protocol_is_refused(kind: type[pynng.Socket]) -> None:
     """Row E2 and E3: no publish and no push is taken, so none is lost."""
     async with here() as node:
