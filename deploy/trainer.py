@@ -11,9 +11,10 @@ import trio
 from envs_node.actors.ledger.store import LedgerStore
 from envs_node.actors.loop import run_actor
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Ref
-from envs_node.actors.nng import NngLinks, open_links
+from envs_node.actors.nng import NngLinks
 from envs_node.actors.post import Post
 from envs_node.actors.trainer.actor import TrainerActor
+from envs_node.deploy.links import open_links_to
 from envs_node.deploy.membership import HEAD
 from envs_node.deploy.slot import tell_crash
 from envs_node.messages.base import ActorName, EnvsError, RunId
@@ -45,14 +46,27 @@ class TrainerLostError(EnvsError):
         )
 
 
-def trainer_child(post: Post) -> ChildSpec:
-    """The trainer of a node."""
+class Trainer:
+    """The trainer of a node: a child of its supervisor, and what it is at."""
 
-    async def start(*, task_status: trio.TaskStatus[None]) -> None:
-        actor = TrainerActor(_read_trajectories, _fit)
-        await run_actor(actor, TRAINER, post, task_status=task_status)
+    def __init__(self, post: Post) -> None:
+        self._post = post
+        self._actor: TrainerActor | None = None
 
-    return ChildSpec(name="trainer", start=start)
+    def child(self) -> ChildSpec:
+        """The actor, made anew at each start."""
+        return ChildSpec(name="trainer", start=self._start)
+
+    def doing(self) -> str:
+        """How far the fit is that is under way; empty when none is."""
+        counts = {} if self._actor is None else self._actor.statistics()
+        if not counts.get("is_fitting"):
+            return ""
+        return f"fits, step {counts['step']} of {counts['steps'] or 'an unknown number'}"
+
+    async def _start(self, *, task_status: trio.TaskStatus[None]) -> None:
+        self._actor = TrainerActor(_read_trajectories, _fit)
+        await run_actor(self._actor, TRAINER, self._post, task_status=task_status)
 
 
 async def fit_here(
@@ -64,7 +78,7 @@ async def fit_here(
         SupervisorError: it crashes again and again.
     """
     post = Post(RunId(request.fit_id))
-    tree = Supervisor("trainer", [trainer_child(post)], publish=publish)
+    tree = Supervisor("trainer", [Trainer(post).child()], publish=publish)
     answer: Fitted | FitFailed | None = None
     async with trio.open_nursery() as nursery:
         await nursery.start(tree.run)
@@ -86,7 +100,7 @@ async def fit_at(url: str, request: Fit, watch: OnFit) -> Fitted | FitFailed:
         TrainerLostError: no trainer for a minute.
     """
     post = Post(RunId(request.fit_id))
-    async with open_links() as links:
+    async with open_links_to(url) as links:
         post.add_route(HEAD, links.to(url))
         return await fit_where(post, links, request, watch)
 

@@ -87,7 +87,8 @@ class TrainerActor(Actor[Fit]):
     def statistics(self) -> dict[str, int | float]:
         """Fits begun, answers remembered, and how far the fit is that is under way."""
         step, steps = self._work.at if self._work is not None else (0, 0)
-        counts = {"fits": self._fits, "answers": len(self._answers)}
+        is_fitting = self._work is not None and self._work.outcome is None
+        counts = {"fits": self._fits, "answers": len(self._answers), "is_fitting": is_fitting}
         return {**counts, "step": step, "steps": steps}
 
     def _take_outcome(self) -> None:

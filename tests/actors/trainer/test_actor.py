@@ -92,7 +92,10 @@ async def test_a_fit_under_way_is_not_waited_for_and_says_how_far_it_is() -> Non
     actor = TrainerActor(read_nothing, fits)
 
     answer = await ask_on(actor, ASKED, at_three)
+    counts = actor.statistics()
     fits.may_go_on.set()
+
+    assert (counts["is_fitting"], counts["step"], counts["steps"]) == (True, 3, 9)
 
     assert answer == FitRunning(fit_id="one", step=3, steps=9)
     assert await ask_on(actor, ASKED) == Fitted(fit_id="one", policy="o", report=REPORT)
@@ -119,7 +122,9 @@ async def test_a_repeated_fit_id_is_answered_from_memory() -> None:
 
     assert await ask_on(actor, ASKED) == await actor.hear(ASKED)
     assert len(fits.asked) == 1
-    assert actor.statistics() == {"fits": 1, "answers": 1, "step": 0, "steps": 0}
+    assert actor.statistics() == {
+        "fits": 1, "answers": 1, "is_fitting": False, "step": 0, "steps": 0,
+    }  # fmt: skip
 
 
 async def test_what_cannot_be_fitted_is_a_refusal() -> None:
