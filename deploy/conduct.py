@@ -10,10 +10,10 @@ import msgspec
 import trio
 
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError
-from envs_node.actors.nng import open_links
 from envs_node.actors.post import Post
 from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.config import Config
+from envs_node.deploy.links import open_links_to
 from envs_node.deploy.membership import HEAD
 from envs_node.deploy.node import open_head, route_to_head
 from envs_node.messages.base import ActorName, EnvsError, RunId
@@ -86,9 +86,18 @@ async def conduct_here(
 
 
 async def conduct_at(
-    url: str, request: StartRun, watch: Watch, *, silence_s: float = _SILENCE_S
+    url: str,
+    request: StartRun,
+    watch: Watch,
+    *,
+    folder: Path = Path("runs"),
+    silence_s: float = _SILENCE_S,
 ) -> Progress:
     """Do a run on the head at an address. A head that dies and comes back goes on with it.
+
+    Args:
+        folder: where a certificate of this host is kept, if the address needs one.
+        silence_s: how long a head that went away is waited for.
 
     Raises:
         HeadLostError: no head is there to begin with.
@@ -96,7 +105,7 @@ async def conduct_at(
         RunLostError: it went away and did not go on with the run within `silence_s`.
     """
     post = Post(RunId(request.run))
-    async with open_links() as links:
+    async with open_links_to(url, folder=folder) as links:
         route_to_head(post, links, url)
         return await _conduct(post, request, watch, silence_s)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import trio
 
 from envs_node.actors import tls
-from envs_node.actors.address import check_address, parse_address
+from envs_node.actors.address import AddressError, check_address, parse_address
 from envs_node.actors.loop import run_actor
 from envs_node.actors.nng import NngLinks, open_links
 from envs_node.actors.post import Post
@@ -36,6 +36,8 @@ from envs_node.supervisor.child import ChildSpec
 from envs_node.supervisor.tree import Supervisor
 
 _RENEWAL_S = 600.0
+_PATIENCE_S = 15.0
+_FOLDER = Path("runs")
 
 
 async def secure_node(
@@ -83,17 +85,21 @@ async def secure_node(
 
 
 @asynccontextmanager
-async def open_links_to(url: str, *, folder: Path) -> AsyncIterator[NngLinks]:
+async def open_links_to(url: str, *, folder: Path = _FOLDER) -> AsyncIterator[NngLinks]:
     """Links of a client to the head at this address.
 
     Args:
         folder: where this client keeps its certificate, and where it looks for the authority.
 
     Raises:
-        EnvsError: see `secure_node`.
+        EnvsError: see `secure_node`; or nobody is there.
     """
     node = client_name()
-    security = await secure_node(LinkSettings(head=url), node, folder=folder)
+    security = None
+    with trio.move_on_after(_PATIENCE_S) as scope:
+        security = await secure_node(LinkSettings(head=url), node, folder=folder)
+    if scope.cancelled_caught:
+        raise AddressError(url, "no head answers there; is `envs-node start` running?")
     async with open_links(security=security) as links:
         if security is None:
             yield links

@@ -13,6 +13,7 @@ from typing import Any
 import trio
 
 from envs_node import __version__
+from envs_node.actors.address import public_address
 from envs_node.actors.base import Actor
 from envs_node.actors.head.actor import HeadActor
 from envs_node.actors.loop import run_actor
@@ -20,18 +21,21 @@ from envs_node.actors.nng import NngLinks, open_links, serve
 from envs_node.actors.post import Post
 from envs_node.actors.proposer.actor import ProposerActor
 from envs_node.actors.refusals import Refusals
+from envs_node.actors.tls import Peers
 from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.config import Config
+from envs_node.deploy.door import keep_door
+from envs_node.deploy.enrolment import keep_certified
 from envs_node.deploy.head import HeadRuns
 from envs_node.deploy.health import Health, host_troubles
-from envs_node.deploy.journals import open_recorder
+from envs_node.deploy.links import secure_head, secure_node
 from envs_node.deploy.membership import HEAD, keep_joined, keep_proposer
 from envs_node.deploy.parts import PROPOSER
+from envs_node.deploy.run_journal import open_journal
 from envs_node.deploy.slot import tell_crash
 from envs_node.deploy.slots import Desktops
-from envs_node.deploy.trainer import trainer_child
+from envs_node.deploy.trainer import Trainer
 from envs_node.messages.base import ActorName, RunId
-from envs_node.messages.journal import JournalWriter
 from envs_node.messages.lifecycle import Crashed, Join, Role
 from envs_node.policy.backend import Policy
 from envs_node.supervisor.child import ChildSpec
@@ -53,11 +57,13 @@ async def open_head(
     checker: CheckerSource,
     policy: Policy | None = None,
     refusals: Refusals | None = None,
+    is_resuming: bool = False,
 ) -> AsyncIterator[Post]:
     """Hold a head open. With a policy it is of role `all`: its runs bring their own desktops.
 
     Args:
         refusals: counts what is refused where it is served; told of in its status.
+        is_resuming: goes on with the run that was on when the last head of this folder died.
     """
     role: Role = "head" if policy is None else "all"
     name = node_name(config, role)
@@ -93,6 +99,10 @@ async def open_head(
 
     async with _running(tree):
         await tree.start_child(_child(post, HEAD, make_head))
+        door = functools.partial(keep_door, post, runs.path)
+        await tree.start_child(ChildSpec(name="door", start=door))
+        if is_resuming:
+            await runs.resume_last()
         yield post
 
 
@@ -103,12 +113,25 @@ async def run_head(
     checker: CheckerSource,
     policy: Policy | None,
     tell: Callable[[str], None],
+    is_resuming: bool = False,
 ) -> None:
     """Be the head, or all roles at once, until cancelled. `tell` hears the address it opens."""
     refusals = Refusals()
-    head = open_head(config, root=root, checker=checker, policy=policy, refusals=refusals)
+    name = node_name(config, "head" if policy is None else "all")
+    secured = secure_head(config.link, name, root=root, refusals=refusals)
+    head = open_head(
+        config,
+        root=root,
+        checker=checker,
+        policy=policy,
+        refusals=refusals,
+        is_resuming=is_resuming,
+    )
     async with head as post, trio.open_nursery() as nursery:
         serving = functools.partial(serve, refusals=refusals)
+        if secured is not None:
+            await nursery.start(secured.run, post)
+            serving = functools.partial(serving, security=secured.security, peers=secured.peers)
         tell(await nursery.start(serving, post.deliver, config.link.listen))
         await trio.sleep_forever()
 
@@ -116,34 +139,41 @@ async def run_head(
 async def run_desktops(config: Config, *, folder: Path, checker: CheckerSource) -> None:
     """Offer desktops to a head until cancelled. The journal of their branches lies in `folder`."""
     name = node_name(config, "desktop")
-    with JournalWriter(folder / "journal") as writer:
-        post = Post(RunId(name), recorder=open_recorder(writer))
+    security = await secure_node(config.link, name, folder=folder.parent)
+    async with open_journal(folder / "journal", config.journal.free_bytes_min) as journal:
+        post = Post(RunId(name), recorder=journal.recorder)
         health = _board(post, folder)
         desktops = Desktops(post, config.desktop, checker, node=name, health=health)
-        async with open_links() as links, trio.open_nursery() as nursery:
+        async with open_links(security=security) as links, trio.open_nursery() as nursery:
             route_to_head(post, links, config.link.head)
+            if security is not None:
+                nursery.start_soon(keep_certified, post, name, folder / "tls")
             introduce = _introducing(post, name, "desktop", "", health)
             await nursery.start(keep_joined, post, introduce, health)
             nursery.start_soon(keep_proposer, post, links, name, health)
-            tree = Supervisor("node", [desktops.child()], publish=_publishing(health))
+            archive = ChildSpec(name="archive", start=journal.keep_compact)
+            tree = Supervisor("node", [archive, desktops.child()], publish=_publishing(health))
             await tree.run()
 
 
-async def run_policy(config: Config, *, policy: Policy, tell: Callable[[str], None]) -> None:
-    """Propose for other nodes until cancelled."""
+async def run_policy(
+    config: Config, *, folder: Path, policy: Policy, tell: Callable[[str], None]
+) -> None:
+    """Propose for other nodes until cancelled. Its certificate, if it needs one, is in `folder`."""
     name = node_name(config, "policy")
     post = Post(RunId(name))
-    await _run_server(config, "policy", post, _proposer(post, policy), Path(), tell)
+    await _run_server(config, "policy", post, _proposer(post, policy), folder, tell)
 
 
 async def run_trainer(config: Config, *, folder: Path, tell: Callable[[str], None]) -> None:
-    """Fit for others until cancelled. `folder` is where its troubles with the disk are looked for.
+    """Fit for others until cancelled. Its certificate, if it needs one, is in `folder`.
 
     What it is asked to read and write are paths of its own machine.
     """
     name = node_name(config, "trainer")
     post = Post(RunId(name))
-    await _run_server(config, "trainer", post, trainer_child(post), folder, tell)
+    trainer = Trainer(post)
+    await _run_server(config, "trainer", post, trainer.child(), folder, tell, trainer.doing)
 
 
 async def _run_server(
@@ -153,17 +183,25 @@ async def _run_server(
     child: ChildSpec,
     folder: Path,
     tell: Callable[[str], None],
+    doing: Callable[[], str] = str,
 ) -> None:
     """Listen, join the head, and keep one child alive."""
     name = node_name(config, role)
+    security = await secure_node(config.link, name, folder=folder.parent, listens=True)
     refusals = Refusals()
-    health = _board(post, folder, refusals)
-    async with open_links() as links, trio.open_nursery() as nursery:
+    health = _board(post, folder, refusals, doing)
+    async with open_links(security=security) as links, trio.open_nursery() as nursery:
         route_to_head(post, links, config.link.head)
-        serving = functools.partial(serve, refusals=refusals)
-        url = await nursery.start(serving, post.deliver, config.link.listen)
+        if security is not None:
+            nursery.start_soon(keep_certified, post, name, folder / "tls")
+        serving = functools.partial(
+            serve, refusals=refusals, security=security, peers=Peers(refusals=refusals)
+        )
+        listened = await nursery.start(serving, post.deliver, config.link.listen)
         tree = Supervisor("node", [child], publish=_publishing(health))
         await nursery.start(tree.run)
+        host = config.link.host or socket.gethostname()
+        url = public_address(listened, node=name, host=host)
         introduce = _introducing(post, name, role, url, health)
         await nursery.start(keep_joined, post, introduce, health)
         tell(url)
@@ -197,13 +235,19 @@ def _child(post: Post, name: ActorName, make: Callable[[], Actor[Any]]) -> Child
     return ChildSpec(name=name, start=start)
 
 
-def _board(post: Post, folder: Path, refusals: Refusals | None = None) -> Health:
+def _board(
+    post: Post,
+    folder: Path,
+    refusals: Refusals | None = None,
+    doing: Callable[[], str] = str,
+) -> Health:
     """What a node says of itself. `folder` is where it writes."""
     counts = refusals or Refusals()
     return Health(
         troubles=host_troubles(folder),
         queues=post.waiting,
         refusals=lambda: counts.statistics()["refused"],
+        doing=doing,
     )
 
 

@@ -115,6 +115,7 @@ class Search(RunVerb, frozen=True, kw_only=True):
                     self.head,
                     request,
                     watch,
+                    folder=folder.path.parent,
                     silence_s=load_config(self.config).link.silence_s,
                 )
                 return run_until_interrupted(conduct, hint)

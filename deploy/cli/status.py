@@ -18,13 +18,13 @@ from rich.table import Table
 from rich.text import Text
 
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError
-from envs_node.actors.nng import open_links
 from envs_node.actors.post import Post
 from envs_node.deploy.cli.console import show
 from envs_node.deploy.cli.verb import Verb
 from envs_node.deploy.conduct import HeadLostError
 from envs_node.deploy.config import Config, ConfigError
 from envs_node.deploy.door import find_door
+from envs_node.deploy.links import open_links_to
 from envs_node.deploy.membership import HEAD
 from envs_node.messages.base import ActorName, RunId
 from envs_node.messages.status import NodeStatus, Status, StatusWanted
@@ -121,7 +121,7 @@ def _once(found: list[Status]) -> Callable[[Status], Awaitable[bool]]:
 async def _look(url: str, tell: Callable[[Status], Awaitable[bool]]) -> None:
     """Ask for the status, and again while it is wanted."""
     post = Post(RunId("status"))
-    async with open_links() as links:
+    async with open_links_to(url) as links:
         post.add_route(HEAD, links.to(url))
         head = post.ref(HEAD, sender=_CLIENT)
         is_wanted = True
