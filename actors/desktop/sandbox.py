@@ -100,11 +100,17 @@ class Sandbox:
             ActionRefusedError: the action makes no sense on this screen; nothing was done.
             DesktopLostError: the desktop broke.
         """
-        self._living().input.perform(action, self.wait_still)
+        session = self._living()
+        session.require_whole()
+        session.input.perform(action, self.wait_still)
         return self.observe()
 
     def observe(self) -> Observation:
-        """Wait until the picture is still, and look."""
+        """Wait until the picture is still, and look.
+
+        Raises:
+            DesktopLostError: the desktop broke.
+        """
         session = self._living()
         stillness = self.wait_still()
         windows = session.connection.windows()
@@ -114,6 +120,7 @@ class Sandbox:
         listed = list_elements(nodes, session.width, session.height)
         elements = listed + _bare_elements(windows, focused, listed)
         signature = sign(pixels, windows, focused, elements, session.path("/home/user"))
+        session.require_whole()
         if signature.frame not in self._frames:
             self._frames[signature.frame] = pack_frame(pixels)
             if len(self._frames) > FRAMES_MAX:

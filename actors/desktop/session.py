@@ -44,6 +44,7 @@ class Session:
         self._launcher = launcher
         self.width, self.height = width, height
         self.pid = launcher.create(disk_bytes)
+        self._parts: dict[str, int] = {}
         self._closers: list[AccessibilityBus | XConnection | Screen] = []
         try:
             self._start()
@@ -71,6 +72,25 @@ class Session:
             ticks += int(fields[10]) + int(fields[11])
         return ticks * 1000 / os.sysconf("SC_CLK_TCK"), is_running
 
+    def require_whole(self) -> None:
+        """Refuse to go on when a part of the desktop itself has ended, or is stopped.
+
+        Without its window manager a desktop still has a picture, but keys reach nobody: what is
+        seen and done there is no evidence for or against a policy.
+
+        Raises:
+            DesktopLostError: naming the part.
+        """
+        for part, number in self._parts.items():
+            try:
+                stat = self.path(f"/proc/{number}/stat").read_text()
+                state = stat.rpartition(")")[2].split()[0]
+            except OSError:
+                state = "X"
+            if state in "XZTt":
+                how = "has ended" if state in "XZ" else "is stopped"
+                raise DesktopLostError(f"the desktop's {part} {how}")
+
     def wait_path(self, inner: str) -> None:
         """Wait until a file is there.
 
@@ -90,25 +110,26 @@ class Session:
             self._closers.pop().close()
         self._launcher.destroy(self.pid)
 
+    def _begin(self, part: str, *argv: str) -> None:
+        self._parts[part] = self.spawn(argv, part)
+
     def _start(self) -> None:
         size = f"{self.width}x{self.height}x24"
         server = ["Xvfb", ":0", "-screen", "0", size, "-fbdir", "/run/share/fb", "-dpi", "96"]
         options = ["-nolisten", "tcp", "-noreset", "-ac", "-nocursor", "-extension", "GLX"]
-        self.spawn(server + options, "xvfb")
-        self.spawn(
-            ["dbus-daemon", "--config-file=/etc/envs/session.conf", "--nofork", "--nopidfile"],
-            "dbus",
-        )
-        self.spawn(
-            ["/usr/bin/python3", "-E", "-m", "envs_node.actors.desktop.guest.server"], "guest"
-        )
+        self._begin("xvfb", *server, *options)
+        bus = ("--config-file=/etc/envs/session.conf", "--nofork", "--nopidfile")
+        self._begin("dbus", "dbus-daemon", *bus)
+        guest = "envs_node.actors.desktop.guest.server"
+        self._begin("guest", "/usr/bin/python3", "-E", "-m", guest)
         self.wait_path(_BUS)
+        # No part that must stay: D-Bus may start a second one, and the first then ends.
         self.spawn(
             ["/usr/libexec/at-spi-bus-launcher", "--launch-immediately", "--a11y=1"], "atspi"
         )
         self.connection = XConnection(self.path("/tmp/.X11-unix/X0"), START_TIMEOUT_S)
         self._closers.append(self.connection)
-        self.spawn(["openbox", "--sm-disable", "--config-file", "/etc/xdg/openbox/rc.xml"], "wm")
+        self._begin("wm", "openbox", "--sm-disable", "--config-file", "/etc/xdg/openbox/rc.xml")
         self.screen = Screen(self.path("/run/share/fb/Xvfb_screen0"))
         self._closers.append(self.screen)
         self.input = Input(self.connection, self.width, self.height)

@@ -18,7 +18,6 @@ _KINDS = (
     ("envs_node.actors.desktop.guest.server", "guest-server"),
 )
 """What stands in a command line, and what that process is to us; the first that fits."""
-_APPLICATIONS = ("mousepad", "gedit", "thunar", "xterm")
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -32,12 +31,11 @@ class Process(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """What it is to us: `role` for what is nothing more special."""
+        """What it is to us."""
         for mark, kind in _KINDS:
             if mark in self.command:
                 return kind
-        name = self.command.split(" ")[0].rpartition("/")[2].lower()
-        return "application" if name in _APPLICATIONS else "other"
+        return "other"
 
     @property
     def is_alive(self) -> bool:

@@ -100,14 +100,7 @@ class Stage:
     def wait_open(self, probe: Probe) -> None:
         """Wait until the head knows every role."""
         names = set(self.overseer.services) - {"head"}
-        head = self.overseer.services["head"]
-
-        def is_known() -> bool:
-            story = head.story()
-            told = all(f'"{name}"' in story for name in names)
-            return told or probe.has_nodes(names)
-
-        if not wait_for(is_known, UP_S):
+        if not wait_for(lambda: probe.has_nodes(names), UP_S):
             latest = probe.latest()
             known = [n.node for n in latest.status.nodes] if latest else "no answer"
             raise AssertionError(f"not within {UP_S:g} s: {sorted(names)}; known: {known}")

@@ -18,7 +18,7 @@ _WEIGHTS: dict[Phase, dict[str, int]] = {
     "search": {"head": 3, "desktops-a": 4, "desktops-b": 4, "policy": 3, "trainer": 1},
     "fit": {"head": 3, "desktops-a": 1, "desktops-b": 1, "policy": 1, "trainer": 6},
 }
-_PARTS = ("spawner", "zygote", "init", "xserver", "window-manager", "guest-server", "application")
+_PARTS = ("spawner", "zygote", "init", "xserver", "window-manager", "guest-server")
 _PART_SHARE = 0.5
 """Of the faults of a desktop node that hit a part of it and not its main process."""
 _POLL_S = 0.05
@@ -158,17 +158,21 @@ class Storm:
 
     def _strike(self, plan: Plan) -> bool:
         number = signal.SIGSTOP if plan.freeze_s else signal.SIGKILL
-        for process in self._candidates(plan):
+        main = self._overseer.services[plan.service].process()
+        for process in self._candidates(plan, main):
+            if plan.freeze_s and process.state in "Tt":
+                continue  # it is frozen already, and let go on when that is over
             if not self._overseer.strike(plan.service, process, number):
                 continue
             at_s = time.monotonic()
             if plan.freeze_s:
                 self._frozen.append((at_s + plan.freeze_s, plan.service, process))
+            is_main = main is not None and process.pid == main.pid
             self.faults.append(
                 Fault(
                     plan=plan,
                     pid=process.pid,
-                    kind="role" if plan.part == "role" else process.kind,
+                    kind="role" if is_main else process.kind,
                     command=process.command[:120],
                     at_s=at_s,
                     thawed_s=at_s + plan.freeze_s,
@@ -177,14 +181,13 @@ class Storm:
             return True
         return False
 
-    def _candidates(self, plan: Plan) -> Iterator[Process]:
-        """The processes that are meant, likeliest first; any part where none is of that kind."""
-        main = self._overseer.services[plan.service].process()
+    def _candidates(self, plan: Plan, main: Process | None) -> Iterator[Process]:
+        """The processes that are meant, likeliest first. Applications are the task's own world."""
         if main is None:
             return
         if plan.part != "role":
             parts = self._overseer.parts(plan.service)
-            meant = [p for p in parts if p.kind == plan.part] or parts
+            meant = [p for p in parts if p.kind == plan.part]
             if meant:
                 yield meant[int(plan.pick * len(meant))]
         yield main

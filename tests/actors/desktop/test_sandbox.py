@@ -261,3 +261,17 @@ def test_a_launcher_that_was_late_once_is_not_asked_again() -> None:
 
         with pytest.raises(DesktopLostError):
             launcher.create()
+
+
+@pytest.mark.parametrize(("number", "how"), [("KILL", "has ended"), ("STOP", "is stopped")])
+def test_a_desktop_whose_window_manager_is_gone_is_lost_and_its_screen_no_evidence(
+    sandbox: Sandbox, number: str, how: str
+) -> None:
+    sandbox.reset(open_task("xterm"))
+    shell(sandbox, f"kill -{number} $(pidof openbox)")
+
+    for _ in range(2):
+        with pytest.raises(DesktopLostError, match=f"the desktop's wm {how}"):
+            sandbox.act(Type(text="ls\n"))
+    with pytest.raises(DesktopLostError, match=how):
+        sandbox.observe()
