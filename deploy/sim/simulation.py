@@ -275,8 +275,6 @@ class Site:
     # Parts ------------------------------------------------------------------------------------
 
     def _tap(self, there: str, envelope: Envelope[Message]) -> None:
-        if there == HEAD_NODE:
-            self._watch.arrived(envelope)
         self._watch.heard(there, trio.current_time())
 
     def _open_store(self, life: Life, toil: Toil, path: Path) -> Store:

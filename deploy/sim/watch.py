@@ -9,7 +9,7 @@ import msgspec
 
 from envs_node.deploy.sim.world import World
 from envs_node.messages.actions import Fail, Finish
-from envs_node.messages.base import ActorName, BranchId, Envelope, Message, TaskId
+from envs_node.messages.base import ActorName, BranchId, Message, TaskId
 from envs_node.messages.lifecycle import SearchSettings
 from envs_node.messages.search import (
     Assign,
@@ -19,7 +19,6 @@ from envs_node.messages.search import (
     NodeReached,
     Renewed,
     Step,
-    WorkWanted,
 )
 from envs_node.messages.tasks import Task
 from envs_node.policy.task_search import TaskSearch
@@ -44,14 +43,32 @@ class TaskRecord:
         self.task = task
         self.held: dict[BranchId, Held] = {}
         self.assigned: dict[tuple[BranchId, int], Assign] = {}
-        self.released: set[tuple[BranchId, int]] = set()
-        """Whose holder asked for other work."""
         self.accepted: dict[tuple[BranchId, int], LeafReached] = {}
-        self.busy_ns = 0
+        self.heard: set[tuple[BranchId, int]] = set()
+        """Of those accepted, the ones that this life of the search knows of."""
 
     def forget_life(self) -> None:
         """The search starts anew: what it holds is built up again."""
         self.held.clear()
+        self.heard.clear()
+
+    def release(self, worker: ActorName) -> None:
+        """A worker that asks for work holds none."""
+        for branch_id in [b for b, held in self.held.items() if held.holder == worker]:
+            del self.held[branch_id]
+
+    def give_back(self, branch_id: BranchId, lease: int) -> None:
+        """A lease was refused: it is over for its holder, whatever its time."""
+        held = self.held.get(branch_id)
+        if held is not None and held.assign.lease == lease:
+            held.until_ns = 0
+
+    def lapse(self, now_ns: int, lease_ns: int) -> None:
+        """What was not renewed is over. A clock that was set back makes no lease longer."""
+        for branch_id, held in list(self.held.items()):
+            held.until_ns = min(held.until_ns, now_ns + lease_ns)
+            if now_ns >= held.until_ns:
+                del self.held[branch_id]
 
     def leaves(self, verdict: str = "") -> int:
         """Accepted leaves of the search itself that were judged, or judged so."""
@@ -77,7 +94,6 @@ class Watch:
         self._waits: dict[str, tuple[str, float]] = {}
         """Who was struck and has not been heard of since: the kind of fault, and when."""
         self.recoveries_s: dict[str, list[float]] = {}
-        self._lent_to: dict[ActorName, list[tuple[TaskId, BranchId, int]]] = {}
 
     def make_search(self, task: Task, settings: SearchSettings) -> TaskSearch:
         """A search that is watched."""
@@ -95,18 +111,6 @@ class Watch:
         if who in self._waits:
             kind, struck_s = self._waits.pop(who)
             self.recoveries_s.setdefault(kind, []).append(now_s - struck_s)
-
-    def arrived(self, envelope: Envelope[Message]) -> None:
-        """Something reached the head: who asks for work holds none."""
-        if isinstance(envelope.message, WorkWanted):
-            worker = envelope.message.worker
-            for task_id, branch_id, lease in self._lent_to.pop(worker, ()):
-                self.tasks[task_id].released.add((branch_id, lease))
-
-    def lent(self, worker: ActorName, assign: Assign) -> None:
-        """A worker was given a branch."""
-        lent = self._lent_to.setdefault(worker, [])
-        lent.append((assign.task_id, assign.branch_id, assign.lease))
 
     def complain(self, words: str) -> None:
         """Note what must never be; a hundred are enough."""
@@ -140,6 +144,8 @@ class _Watched:
     def next_work(self, worker: ActorName, now_ns: int) -> Assign | Idle:
         """Watched."""
         answer = self._search.next_work(worker, now_ns)
+        self._record.release(worker)
+        self._record.lapse(now_ns, self._lease_ns)
         if isinstance(answer, Assign):
             self._lent(answer, worker, now_ns)
         return answer
@@ -160,22 +166,30 @@ class _Watched:
         """Watched."""
         answer = self._search.leaf_reached(report, *more)
         key = (report.branch_id, report.lease)
-        if isinstance(answer, Renewed) and key not in self._record.accepted:
+        if isinstance(answer, Renewed) and key not in self._record.heard:
             self._accepted(report)
-        elif isinstance(answer, Renewed):
-            self._record.held.pop(report.branch_id, None)
+        elif isinstance(answer, LeaseLapsed):
+            self._record.give_back(report.branch_id, report.lease)
         return answer
+
+    def lapse(self, now_ns: int) -> None:
+        """Watched."""
+        self._search.lapse(now_ns)
+        self._record.lapse(now_ns, self._lease_ns)
+
+    def freed(self, worker: ActorName, now_ns: int) -> None:
+        """Watched: a worker that asked for work elsewhere holds none here."""
+        self._search.freed(worker, now_ns)
+        self._record.release(worker)
 
     def _lent(self, assign: Assign, worker: ActorName, now_ns: int) -> None:
         record, branch_id = self._record, assign.branch_id
-        self._watch.lent(worker, assign)
         before = record.held.get(branch_id)
-        if before is not None and now_ns < before.until_ns and before.holder != worker:
-            if (branch_id, before.assign.lease) not in record.released:
-                self._watch.complain(
-                    f"{branch_id} is lent to {worker} (lease {assign.lease}) while "
-                    f"{before.holder} holds lease {before.assign.lease}"
-                )
+        if before is not None and before.until_ns:
+            self._watch.complain(
+                f"{branch_id} is lent to {worker} (lease {assign.lease}) while "
+                f"{before.holder} holds lease {before.assign.lease}"
+            )
         known = record.assigned.setdefault((branch_id, assign.lease), assign)
         if known != assign:
             self._watch.complain(f"lease {assign.lease} of {branch_id} is lent twice, differently")
@@ -190,6 +204,7 @@ class _Watched:
         self, what: str, branch_id: BranchId, lease: int, now_ns: int, answer: Message
     ) -> None:
         if not isinstance(answer, Renewed):
+            self._record.give_back(branch_id, lease)
             return
         held = self._record.held.get(branch_id)
         if held is None or held.assign.lease != lease:
@@ -208,7 +223,10 @@ class _Watched:
                 f"LeafReached of {report.branch_id} under lease {report.lease} is taken, "
                 f"but {'nobody' if held is None else f'lease {held.assign.lease}'} holds it"
             )
-        record.accepted[report.branch_id, report.lease] = report
+        key = (report.branch_id, report.lease)
+        record.heard.add(key)
+        if record.accepted.setdefault(key, report) != report:
+            watch.complain(f"the rebuilt search took another report of {report.branch_id}")
         verdict = report.verdict.verdict if report.verdict is not None else ""
         if verdict in _JUDGED:
             truth = watch.true_verdict(record, report.steps)
