@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from envs_node.deploy.cli.console import show
 from envs_node.deploy.cli.verb import Verb
+from envs_node.deploy.logs import keep_logs
 from envs_node.deploy.sweep import Swept, sweep
 
 
@@ -17,7 +18,8 @@ class Sweep(Verb, frozen=True, kw_only=True):
 
     def run(self) -> int:
         """Sweep; 1 when something could not be removed."""
-        found = sweep(is_dry=self.dry_run)
+        with keep_logs(node="sweep", level="warning"):  # what it would tell is printed
+            found = sweep(is_dry=self.dry_run)
         lines = [line for swept in found for line in _lines(swept)]
         show(found, "\n".join(lines) or "no dead node has left anything", as_json=self.json)
         return 1 if any(swept.left for swept in found) else 0

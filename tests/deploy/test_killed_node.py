@@ -1,0 +1,65 @@
+"""A node that is killed at any moment leaves no desktop, and what else it leaves is swept.
+
+Rows D7 and D23: a node never takes over the desktops of the one before; they die with it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from envs_node.deploy.estate import OWNER_VARIABLE
+from envs_node.deploy.process import processes_with
+from envs_node.deploy.sweep import sweep
+from tests.deploy.nodes import alive, descendants, mounts, wait_until
+
+pytestmark = pytest.mark.live
+ROOT = Path(__file__).parents[2]
+
+
+def kill_while_launching(state: Path, after_s: float) -> int:
+    """Kill a node after so long; how many processes it had."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.deploy.launching_process", str(state)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(state.parent)},
+    )
+    with process:
+        assert process.stdout is not None
+        owner = process.stdout.readline().strip()
+        assert [path.name for path in state.iterdir()] == [owner], "what was dead was swept"
+        time.sleep(after_s)
+        below = descendants(process.pid)
+        marked = {found.pid for found, _ in processes_with(OWNER_VARIABLE, frozenset((owner,)))}
+        assert marked or not below, "what is started is marked"
+        process.kill()
+    wait_until(lambda: not alive(below), 5, f"the end of {len(below)} processes")
+    assert not list(processes_with(OWNER_VARIABLE, frozenset((owner,))))
+    return len(below)
+
+
+@pytest.mark.parametrize(
+    "kills", [3, pytest.param(10, marks=pytest.mark.slow)], ids=["thrice", "ten-times"]
+)
+def test_a_node_killed_while_an_application_starts_leaves_nothing(
+    tmp_path: Path, kills: int
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    chance = Random(kills)
+
+    counts = [kill_while_launching(state, chance.uniform(0.1, 2.5)) for _ in range(kills)]
+
+    assert max(counts) > 6, "a desktop is many processes"
+    assert not [place for place in mounts() if place.startswith(str(tmp_path))]
+    assert len(sweep(state)) == 1, "the last one's folders"
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+    assert list(state.iterdir()) == []
