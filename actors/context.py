@@ -47,6 +47,11 @@ class _Receiver:
         self._token = trio.lowlevel.current_trio_token()
         self._task: trio.lowlevel.Task | None = None
 
+    def free(self) -> None:
+        """Stop receiving and free the aio: nng calls back no more."""
+        _lib.nng_aio_free(self.aio)
+        self._handle = None
+
     def wake(self) -> None:
         """Let the task go on. Called on a thread of nng."""
         with contextlib.suppress(trio.RunFinishedError):
@@ -95,7 +100,7 @@ class _Context:
         with contextlib.suppress(pynng.Closed):  # the socket was closed before
             self._context.close()
         self._end_sending()
-        _lib.nng_aio_free(self._receiver.aio)
+        self._receiver.free()
         _lib.nng_aio_free(self._sending)
 
     def _start_sending(self, data: bytes) -> None:

@@ -1,4 +1,9 @@
-"""What carries envelopes between actors: one face for memory and for nng."""
+"""What carries envelopes between actors: one face for memory and for nng.
+
+What one actor says to another arrives in order: messages that are told, and a request after what
+was told, or asked and answered, before it. Requests that are under way at once come in the order
+of their sending in one process; between processes they have none among themselves.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import pynng
@@ -52,6 +53,16 @@ async def test_empty_and_random_frames_are_refused_counted_and_logged_once() -> 
         assert await is_undisturbed(node, 1)
     assert [log["event"] for log in logs] == ["message.refused"]
     assert (logs[0]["peer"], logs[0]["reason"]) == ("127.0.0.1", "it is no message")
+
+
+async def test_garbage_by_a_path_is_refused_as_well(tmp_path: Path) -> None:
+    async with here(f"ipc://{tmp_path}/node") as node:
+        with structlog.testing.capture_logs() as logs, pynng.Req0(dial=node.url) as stranger:
+            await stranger.asend(b"\xff")
+            await stranger.arecv()
+
+        assert await is_undisturbed(node, 1)
+    assert [log["reason"] for log in logs] == ["it is no message"]
 
 
 async def test_bytes_that_are_no_frames_break_their_own_connection_alone() -> None:
