@@ -120,6 +120,7 @@ def check_config(config: Config) -> None:
         ("search.steps_max", search.steps_max, 1, 200),
         ("search.lease_ms", search.lease_ms, 1000, 3_600_000),
         ("search.infra_retries_max", search.infra_retries_max, 0, 100),
+        ("search.interruptions_max", search.interruptions_max, 0, 100_000),
         ("search.seed", search.seed, -(2**63), 2**63 - 1),
         ("search.rollouts", search.rollouts, 0, 1000),
         ("fit.batch_size", config.fit.batch_size, 1, 4096),

@@ -106,6 +106,7 @@ class TaskSearch:
         """Extend a lease."""
         if self._branches.renew(branch_id, lease, now_ns):
             return Renewed(branch_id=branch_id, lease=lease)
+        self.lapse(now_ns)  # who is told that a lease is over has lost the branch, too
         return LeaseLapsed(branch_id=branch_id, lease=lease, reason=_LAPSED)
 
     def node_reached(self, report: NodeReached, now_ns: int) -> Renewed | LeaseLapsed:

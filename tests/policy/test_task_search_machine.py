@@ -112,6 +112,7 @@ class TaskSearchMachine(RuleBasedStateMachine):
             self.holders[assign.branch_id] = (worker, lease, self.now_ns + LEASE_NS)
         else:
             assert isinstance(answer, LeaseLapsed)
+            self.model_lapse()
 
     @rule(
         target=done,
