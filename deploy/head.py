@@ -235,7 +235,8 @@ class HeadRuns:
         async def start(*, task_status: trio.TaskStatus[None]) -> None:
             await run_actor(make(), name, self._post, task_status=task_status)
 
-        return ChildSpec(name=name, start=start)
+        evict = functools.partial(self._post.evict, name)
+        return ChildSpec(name=name, start=start, destroy=evict)
 
     def _search(
         self,
@@ -256,7 +257,8 @@ class HeadRuns:
             )
             await run_actor(actor, name, self._post, task_status=task_status)
 
-        return ChildSpec(name=name, start=start)
+        evict = functools.partial(self._post.evict, name)
+        return ChildSpec(name=name, start=start, destroy=evict)
 
     def _end_search(
         self,

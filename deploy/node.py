@@ -232,7 +232,7 @@ def _child(post: Post, name: ActorName, make: Callable[[], Actor[Any]]) -> Child
     async def start(*, task_status: trio.TaskStatus[None]) -> None:
         await run_actor(make(), name, post, task_status=task_status)
 
-    return ChildSpec(name=name, start=start)
+    return ChildSpec(name=name, start=start, destroy=functools.partial(post.evict, name))
 
 
 def _board(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,7 +56,8 @@ class Trainer:
 
     def child(self) -> ChildSpec:
         """The actor, made anew at each start."""
-        return ChildSpec(name="trainer", start=self._start)
+        evict = functools.partial(self._post.evict, TRAINER)
+        return ChildSpec(name="trainer", start=self._start, destroy=evict)
 
     def doing(self) -> str:
         """How far the fit is that is under way; empty when none is."""

@@ -36,6 +36,6 @@ class ChildSpec(msgspec.Struct, frozen=True, kw_only=True):
     destroy_s: float = 30.0
     """How long it may take to end after that, before it is destroyed. A child that is a
     supervisor is waited for: its own children are bounded."""
-    destroy: Callable[[], None] | None = None
+    destroy: Callable[[], object] | None = None
     """Takes away what a child that ignores cancelling hangs on, and frees its name. Must not
     block. A child that goes on even so is abandoned."""

@@ -88,7 +88,7 @@ class Life:
                 self._on_end(self)
 
 
-def _try(call: Callable[[], None], complain: Callable[[Exception], None]) -> bool:
+def _try(call: Callable[[], object], complain: Callable[[Exception], None]) -> bool:
     try:
         call()
     except Exception as error:  # noqa: BLE001  a rung that breaks must not end the ladder
