@@ -34,8 +34,18 @@ from envs_node.deploy.config import (
 from envs_node.deploy.resume import settings_to_go_on
 from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.summary import Summary, summarise_search
-from envs_node.messages.search import Progress
+from envs_node.messages.search import LossCause, Progress
 from envs_node.messages.tasks import Task
+
+
+_MEND = "mend the task or leave it out"
+_WAYS_OUT: dict[LossCause, str] = {
+    "desktop": "the desktops broke, not the task: see `envs-node doctor`, then search again",
+    "verifier": "the checker broke: see `envs-node doctor`, then search again",
+    "policy": "no policy answered: see `envs-node status`, then search again",
+    "head": "the head was away: see `envs-node status`, then search again",
+}
+"""By whose fault it was; for any other, it is the task's."""
 
 
 class Search(RunVerb, frozen=True, kw_only=True):
@@ -86,9 +96,11 @@ class Search(RunVerb, frozen=True, kw_only=True):
         refused = [task for task in progress.tasks if task.state == "refused"]
         for task in refused:
             complain(
-                f"{task.task_id} was not searched: {task.detail}; mend the task or leave it out"
+                f"{task.task_id} was not searched: {task.detail}; {_WAYS_OUT.get(task.cause, _MEND)}"
             )
-        return 2 if refused and len(refused) == len(progress.tasks) else 0
+        if not refused or len(refused) < len(progress.tasks):
+            return 0
+        return 1 if any(task.cause in _WAYS_OUT for task in refused) else 2
 
     def _resumed(self, run: Path, given: Config) -> tuple[RunFolder, Config]:
         """The run to go on with, and its settings; on another head it keeps those it has there."""
