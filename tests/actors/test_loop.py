@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import trio
 
@@ -123,6 +125,37 @@ async def test_who_waits_at_a_crashed_actor_is_told_at_once(
     assert reasons == ["it crashed: RuntimeError('boom')"] * 3
     assert actor.is_stopped
     assert post.names() == ()
+
+
+@pytest.mark.parametrize("dies_in", ["", "start"])
+async def test_who_waits_at_an_actor_that_ends_is_told_at_once(
+    autojump_clock: trio.testing.MockClock, dies_in: str
+) -> None:
+    class LateActor(EchoActor):
+        async def start(self) -> None:
+            await trio.sleep(1)
+            await super().start()
+
+    post = make_post()
+    reasons: list[str] = []
+
+    async def ask() -> None:
+        with pytest.raises(ActorCrashedError) as caught:
+            await post.ref(ECHO, sender=ME).ask(Tick(), timeout_s=600)
+        reasons.append(caught.value.reason)
+
+    async def live() -> None:
+        with trio.move_on_after(2), contextlib.suppress(RuntimeError):
+            await run_actor(LateActor(dies_in=dies_in, hear_s=60), ECHO, post)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(live)
+        await trio.testing.wait_all_tasks_blocked()
+        for _ in range(3):
+            nursery.start_soon(ask)
+
+    reason = "it crashed: RuntimeError('no desktop')" if dies_in else "it was stopped"
+    assert reasons == [reason] * 3
 
 
 @pytest.mark.parametrize("place", ["start", "stop"])
