@@ -36,6 +36,7 @@ class Room:
         self._free_bytes = free_bytes
         self._is_short = is_short
         self._looked_s = -CHECK_S
+        self._failing_until_s = 0.0
         self._paused = ""
         self._pauses = 0
 
@@ -54,10 +55,16 @@ class Room:
         await self._find_room()
 
     async def wait_after(self, reason: str) -> None:
-        """Somebody's write found no room: pause, and return after another look that finds some."""
+        """Somebody's write found no room: all pause; return when it may be tried again.
+
+        The others go on once no write has failed for three looks.
+        """
         self._pause(reason)
-        await trio.sleep(CHECK_S)
-        await self._find_room()
+        while True:
+            self._failing_until_s = trio.current_time() + 3 * CHECK_S
+            await trio.sleep(CHECK_S)
+            if self._free_bytes(self._folder) >= self._free_bytes_min:
+                return
 
     async def _find_room(self) -> None:
         while True:
@@ -74,6 +81,8 @@ class Room:
             return False
         if self._is_short():
             self._pause(f"the disk takes no more, though it says that {free_bytes} bytes are free")
+            return False
+        if self._looked_s < self._failing_until_s:
             return False
         if self._paused:
             self._paused = ""

@@ -44,7 +44,8 @@ class HeadParts(msgspec.Struct, frozen=True, kw_only=True):
     )
     free_bytes: Callable[[Path], int] = free_bytes
     """Of the disk that a folder is on."""
-    open_store: Callable[[Path], Store] = LedgerStore
+    open_store: Callable[[Path], Store] = functools.partial(LedgerStore, free_bytes_min=0)
+    """Of the floor of free space its actor takes care."""
     make_search: Callable[[Task, SearchSettings], TaskSearch] = make_search
     chance: Callable[[], Random] = Random
     """Jitter of a supervisor's back-off."""

@@ -142,9 +142,9 @@ class LedgerActor(Actor[StoreBlob | Admit | TaskOutcome | Query]):
 
     async def _keep(self, call: Callable[[], _ResultT]) -> _ResultT:
         """Write, as soon as there is room."""
+        if self._room is not None:
+            await self._room.wait()
         while True:
-            if self._room is not None:
-                await self._room.wait()
             try:
                 return await self._in_thread(call)
             except LedgerFullError as error:

@@ -19,7 +19,7 @@ from envs_node.actors.replay.work import Slot, work
 from envs_node.deploy.conduct import run_request
 from envs_node.deploy.config import Config
 from envs_node.deploy.head import HeadRuns
-from envs_node.deploy.parts import PROPOSER
+from envs_node.deploy.parts import PROPOSER, HeadParts
 from envs_node.deploy.run_folder import RunFolder
 from envs_node.messages.base import ActorName, DesktopId, Message, RunId
 from envs_node.messages.lifecycle import SearchSettings
@@ -36,7 +36,14 @@ TASKS = (fake_task("note-000"), fake_task("note-001"))
 class FakeNode:
     """A node of role `all` in this process, but for what its desktops are."""
 
-    def __init__(self, root: Path, *, desktops: int = 2, config: Config = CONFIG) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        desktops: int = 2,
+        config: Config = CONFIG,
+        parts: HeadParts | None = None,
+    ) -> None:
         self.root = root
         self.post = Post(RunId("test"))
         self.tree = Supervisor("node", [])
@@ -50,6 +57,7 @@ class FakeNode:
             policy="fake table",
             checker="none 0",
             extra=self._children,
+            parts=parts,
         )
 
     @asynccontextmanager

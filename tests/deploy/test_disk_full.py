@@ -1,0 +1,84 @@
+"""A disk that is full pauses a run, says so, and takes nothing from it once there is room."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from envs_node.actors.ledger.store import LedgerStore
+from envs_node.deploy.config import JournalSettings
+from envs_node.deploy.parts import HeadParts
+from envs_node.deploy.replay import replay_run
+from envs_node.messages.journal import JournalWriter, read_journal
+from envs_node.messages.search import Progress
+from tests.deploy.fake_node import CONFIG, FakeNode
+
+DISK_BYTES = 6 * 1024 * 1024
+PARTS = HeadParts(open_journal=functools.partial(JournalWriter, reserve_bytes=512 * 1024))
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, which is small."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small disk needs root")
+    path = tmp_path / "disk"
+    path.mkdir()
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(path)], check=True
+    )
+    yield path
+    subprocess.run(["umount", "--lazy", str(path)], check=True)
+
+
+def _fill(path: Path) -> None:
+    """Take all the room there is."""
+    with path.open("wb", buffering=0) as file:
+        for size in (65536, 4096):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
+
+
+@pytest.mark.parametrize("free_bytes_min", [1024 * 1024, 0])
+async def test_a_run_on_a_full_disk_pauses_and_goes_on_when_there_is_room(
+    disk: Path, free_bytes_min: int
+) -> None:
+    settings = JournalSettings(free_bytes_min=free_bytes_min)
+    config = msgspec.structs.replace(CONFIG, journal=settings)
+    node = FakeNode(disk, config=config, parts=PARTS)
+    seen: list[Progress] = []
+
+    with capture_logs() as logs:
+        async with node.open():
+            await node.start("r-1")
+            await node.watch(lambda progress: any(task.leaves for task in progress.tasks))
+            _fill(disk / "filler")
+            seen.append(await node.watch(lambda progress: bool(progress.reason)))
+            await trio.sleep(1.5)
+            list(read_journal(disk / "r-1" / "journal"))
+            seen.append(await node.watch(lambda progress: True))
+            (disk / "filler").unlink()
+            progress, folder = await node.finish("r-1")
+
+    assert all(f"at {disk}" in paused.reason for paused in seen)
+    assert all("make room there and it goes on" in paused.reason for paused in seen)
+    assert not any(paused.is_over for paused in seen)
+    assert progress.reason == ""
+    assert [task.state for task in progress.tasks] == ["solved", "solved"]
+    with LedgerStore(folder.ledger, is_read_only=True) as store:
+        assert len(store.trajectories(certified_only=True)) == 4
+    events = [log["event"] for log in logs]
+    assert events.count("run.paused") == events.count("run.resumed") == 1
+    assert "child.crashed" not in events
+    assert (await replay_run(folder)).differences == ()
