@@ -19,6 +19,7 @@ from envs_node.deploy.node import open_head, route_to_head
 from envs_node.messages.base import ActorName, EnvsError, RunId
 from envs_node.messages.lifecycle import Resolve, RunStarted, StartRun, StopRun
 from envs_node.messages.search import Progress, ProgressWanted
+from envs_node.messages.status import Status, StatusWanted
 from envs_node.messages.tasks import Task
 from envs_node.policy.backend import Policy
 
@@ -26,6 +27,7 @@ _HELLO_S = 15.0
 """A head that is there answers a question at once; starting a run may take it long."""
 _START_S = 180.0
 _POLL_S = 0.5
+_LOOK_S = 5.0
 _STOP_S = 30.0
 _CLIENT = ActorName("client")
 _POLL_TIMEOUT_S = 30.0
@@ -140,6 +142,7 @@ async def _ask_head(post: Post, request: StartRun) -> object:
 
 async def _watch(post: Post, request: StartRun, watch: Watch, silence_s: float) -> Progress:
     scheduler = post.ref(ActorName("scheduler"), sender=_CLIENT)
+    pauses = _Pauses(post)
     heard_s = trio.current_time()
     while True:
         try:
@@ -153,10 +156,32 @@ async def _watch(post: Post, request: StartRun, watch: Watch, silence_s: float) 
             if isinstance(progress, Progress):
                 if progress.run != request.run:
                     raise RunLostError(request.run, f"the run {progress.run} is on there now")
-                watch(progress)
+                watch(await pauses.told(progress))
                 if progress.is_over:
                     return progress
         await trio.sleep(_POLL_S)
+
+
+class _Pauses:
+    """Asks the head now and then why the run does not go on: it knows who has died."""
+
+    def __init__(self, post: Post) -> None:
+        self._head = post.ref(HEAD, sender=_CLIENT)
+        self._asked_s = trio.current_time()
+        self._reason = ""
+
+    async def told(self, progress: Progress) -> Progress:
+        """The progress with the reason of a pause, if there is one."""
+        if progress.reason or progress.is_over:
+            return progress
+        if trio.current_time() - self._asked_s >= _LOOK_S:
+            self._reason = ""
+            with contextlib.suppress(AskTimeoutError, ActorCrashedError):
+                status = await self._head.ask(StatusWanted(), timeout_s=_LOOK_S)
+                paused = status.paused if isinstance(status, Status) else ""
+                self._reason = f"paused: {paused}" if paused else ""
+            self._asked_s = trio.current_time()
+        return msgspec.structs.replace(progress, reason=self._reason)
 
 
 async def _go_on(post: Post, request: StartRun) -> str:

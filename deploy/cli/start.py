@@ -93,7 +93,7 @@ class Start(Verb, frozen=True, kw_only=True):
             return functools.partial(
                 run_trainer,
                 config,
-                folder=folder.parent,
+                folder=folder,
                 tell=lambda url: tell(f"the trainer listens at {url}"),
             )
         checker = require_checker()
