@@ -37,7 +37,6 @@ from envs_node.deploy.summary import Summary, summarise_search
 from envs_node.messages.search import LossCause, Progress
 from envs_node.messages.tasks import Task
 
-
 _MEND = "mend the task or leave it out"
 _WAYS_OUT: dict[LossCause, str] = {
     "desktop": "the desktops broke, not the task: see `envs-node doctor`, then search again",
@@ -95,9 +94,8 @@ class Search(RunVerb, frozen=True, kw_only=True):
             tell(f"the run is in {folder.path}: see `envs-node ledger ls {folder.path}`")
         refused = [task for task in progress.tasks if task.state == "refused"]
         for task in refused:
-            complain(
-                f"{task.task_id} was not searched: {task.detail}; {_WAYS_OUT.get(task.cause, _MEND)}"
-            )
+            way_out = _WAYS_OUT.get(task.cause, _MEND)
+            complain(f"{task.task_id} was not searched: {task.detail}; {way_out}")
         if not refused or len(refused) < len(progress.tasks):
             return 0
         return 1 if any(task.cause in _WAYS_OUT for task in refused) else 2

@@ -83,3 +83,32 @@ class Leases(RuleBasedStateMachine):
 
 TestLeases = Leases.TestCase
 TestLeases.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def test_a_clock_that_was_set_back_keeps_no_item_from_the_others() -> None:
+    table = LeaseTable[str]()
+    table.grant("a", "x", now_ns=1_000_000, length_ns=LENGTH_NS)
+
+    assert table.lapse(0) == ()
+    assert [lease.item for lease in table.lapse(LENGTH_NS)] == ["a"]
+
+
+def test_all_that_a_holder_has_ends_at_once_and_nothing_else() -> None:
+    table = LeaseTable[str]()
+    for item, holder in (("a", "x"), ("b", "y"), ("c", "x")):
+        table.grant(item, holder, now_ns=0, length_ns=LENGTH_NS)
+
+    ended = table.release_all("x")
+
+    assert [(lease.item, lease.holder) for lease in ended] == [("a", "x"), ("c", "x")]
+    assert [lease.item for lease in table.held()] == ["b"]
+    assert not table.renew("a", ended[0].number, now_ns=1, length_ns=LENGTH_NS)
+
+
+def test_two_tables_that_start_apart_share_no_number() -> None:
+    old, new = LeaseTable[str](), LeaseTable[str]()
+    new.start_at(1000)
+
+    numbers = [t.grant("a", "x", now_ns=0, length_ns=LENGTH_NS) for t in (old, new)]
+
+    assert [lease.number for lease in numbers if lease is not None] == [1, 1001]
