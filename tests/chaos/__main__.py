@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="a new one; a temporary one unless given")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is stopped, then
     tasks = chosen.tasks or max(2, chosen.faults // 5)
     settings = Settings(
         seed=chosen.seed,

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 import trio
 
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError
-from envs_node.actors.nng import open_links
 from envs_node.actors.post import Post
+from envs_node.deploy.links import open_links_to
 from envs_node.deploy.membership import HEAD
 from envs_node.deploy.node import route_to_head
-from envs_node.messages.base import ActorName, RunId
+from envs_node.messages.base import ActorName, EnvsError, RunId
 from envs_node.messages.status import NodeStatus, Status, StatusWanted
 from tests.chaos.storm import Fault
 
@@ -39,8 +41,9 @@ class Sample(msgspec.Struct, frozen=True):
 class Probe:
     """Samples of a head's status, taken from a thread of its own."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, folder: Path) -> None:
         self._url = url
+        self._folder = folder
         self._is_over = threading.Event()
         self.samples: list[Sample] = []
 
@@ -101,16 +104,22 @@ class Probe:
         return None
 
     async def _ask_on(self) -> None:
-        post = Post(RunId("chaos"))
-        async with open_links() as links:
-            route_to_head(post, links, self._url)
-            head = post.ref(HEAD, sender=ActorName("client/probe"))
-            while not self._is_over.is_set():
-                asked_s = time.monotonic()
-                try:
-                    answer = await head.ask(StatusWanted(), timeout_s=_ASK_S)
-                except (AskTimeoutError, ActorCrashedError):
-                    answer = None
-                if isinstance(answer, Status):
-                    self.samples.append(Sample(asked_s, time.monotonic(), answer))
-                await trio.sleep(_EVERY_S)
+        while not self._is_over.is_set():
+            with contextlib.suppress(EnvsError):  # the head was away when we came
+                async with open_links_to(self._url, folder=self._folder) as links:
+                    post = Post(RunId("chaos"))
+                    route_to_head(post, links, self._url)
+                    await self._sample(post)
+            await trio.sleep(_EVERY_S)
+
+    async def _sample(self, post: Post) -> None:
+        head = post.ref(HEAD, sender=ActorName("client"))
+        while not self._is_over.is_set():
+            asked_s = time.monotonic()
+            try:
+                answer = await head.ask(StatusWanted(), timeout_s=_ASK_S)
+            except (AskTimeoutError, ActorCrashedError):
+                answer = None
+            if isinstance(answer, Status):
+                self.samples.append(Sample(asked_s, time.monotonic(), answer))
+            await trio.sleep(_EVERY_S)

@@ -11,8 +11,9 @@ import msgspec
 from envs_node.actors.ledger.store import LedgerStore
 from envs_node.deploy.run_folder import RunFolder
 from envs_node.deploy.tasks.bundle import bundled_tasks, write_tasks
+from envs_node.deploy.tokens import ENVIRONMENT
 from envs_node.messages.tasks import Task
-from tests.chaos.overseer import Overseer, wait_for
+from tests.chaos.overseer import Overseer, tails, wait_for
 from tests.chaos.probe import Probe
 
 UP_S = 90.0
@@ -78,24 +79,35 @@ class Stage:
     def __init__(self, overseer: Overseer, play: Play) -> None:
         self.overseer = overseer
         self.play = play
-        self.run = RunFolder(overseer.folder / "heads" / "run")
+        self.runs = overseer.folder / "runs"
+        self.run = RunFolder(self.runs / "run")
         self.fitted = overseer.folder / "fitted"
-        self.head_url = f"tcp://127.0.0.1:{_free_port()}"
+        self.head_url = _free_address()
         write_tasks(overseer.folder / "tasks", play.make_tasks())
 
     def open(self) -> Probe:
         """Start every role; the probe that watches them."""
-        folder = self.overseer.folder
-        heads, nodes = str(self.run.path.parent), str(folder / "nodes")
+        nodes = str(self.overseer.folder / "nodes")
         start = self.overseer.start
-        start("head", *_role("head"), "--listen", self.head_url, "--folder", heads)
+        runs = ("--folder", str(self.runs))
+        self.overseer.environment[ENVIRONMENT] = self._token(runs)
+        head = start("head", *_role("head"), *runs, "--listen", self.head_url, "--resume")
+        if not wait_for(lambda: "head listens at" in head.story(), UP_S):
+            raise AssertionError(f"no head within {UP_S:g} s:\n{head.story()}")
         joining = ("--head", self.head_url, "--folder", nodes)
-        listening = ("--listen", f"tcp://127.0.0.1:{_free_port()}")
-        start("policy", *_role("policy"), *joining, *listening)
+        for role in ("policy", "trainer"):
+            start(role, *_role(role), *joining, "--listen", _free_address())
         for name in DESKTOPS:
             count = ("--desktop.count", str(self.play.desktops))
             start(name, *_role("desktop"), *joining, *count, "--link.node", name)
-        return Probe(self.head_url)
+        return Probe(self.head_url, self.runs)
+
+    def _token(self, runs: tuple[str, ...]) -> str:
+        """A join token for all nodes; those that have a certificate do not spend it."""
+        making = ("token", "create", *runs, "--uses", "10")
+        if self.overseer.client("token", *making).wait(timeout=UP_S) != 0:
+            raise AssertionError(f"no join token:\n{tails(self.overseer.folder)}")
+        return (self.overseer.folder / "token.stdout").read_text().strip()
 
     def wait_open(self, probe: Probe) -> None:
         """Wait until the head knows every role."""
@@ -132,7 +144,7 @@ class Stage:
 
     def searched_bytes(self) -> float:
         """How much the searches have journalled so far."""
-        sizes = (_size(path) for path in self.run.journal.glob("*"))
+        sizes = (_size(path) for path in self.run.journal.rglob("*"))
         return float(sum(sizes))
 
     def expected_steps(self) -> int:
@@ -147,7 +159,8 @@ class Stage:
 
 
 def _role(role: str) -> tuple[str, ...]:
-    return ("start", "--role", role, "--link.node", role)
+    name = () if role == "desktop" else ("--link.node", role)
+    return ("start", "--role", role, *name)
 
 
 def _size(path: Path) -> int:
@@ -157,7 +170,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _free_port() -> int:
+def _free_address() -> str:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
-    return port
+    return f"tls+tcp://127.0.0.1:{port}"

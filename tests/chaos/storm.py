@@ -6,6 +6,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
@@ -108,6 +109,7 @@ class Storm:
     def __init__(self, overseer: Overseer) -> None:
         self._overseer = overseer
         self._frozen: list[tuple[float, str, Process]] = []
+        self._began_s = time.monotonic()
         self.faults: list[Fault] = []
         self.missed: list[Plan] = []
         """Drawn, but the work was over before, or no such process was there."""
@@ -168,7 +170,7 @@ class Storm:
             if plan.freeze_s:
                 self._frozen.append((at_s + plan.freeze_s, plan.service, process))
             is_main = main is not None and process.pid == main.pid
-            self.faults.append(
+            self._note(
                 Fault(
                     plan=plan,
                     pid=process.pid,
@@ -180,6 +182,13 @@ class Storm:
             )
             return True
         return False
+
+    def _note(self, fault: Fault) -> None:
+        """Remember a fault, and write it down at once: a run that hangs is read from there."""
+        self.faults.append(fault)
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        with (self._overseer.folder / "faults.txt").open("a") as file:
+            file.write(f"{now} {fault.line(self._began_s)}\n")
 
     def _candidates(self, plan: Plan, main: Process | None) -> Iterator[Process]:
         """The processes that are meant, likeliest first. Applications are the task's own world."""
