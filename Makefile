@@ -8,14 +8,16 @@ SHELL := /bin/bash
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check --root-user-action=ignore
 DEMO_ARGS ?=
+CHAOS_ARGS ?= --faults 200
 PYTEST_ARGS ?=
 TORCH_ARGS ?=
 
-.PHONY: help setup demo test test-slow check clean
+.PHONY: help setup demo test test-slow chaos check clean
 
 help:
 	@echo "make demo       find verified successes on real desktops, fit on them, evaluate"
 	@echo "make test       the whole test suite; make test-slow runs the long ones"
+	@echo "make chaos      200 faults over real processes; CHAOS_ARGS='--faults 40 --seed 7 --json'"
 	@echo "make check      format, lint and types"
 	@echo "make setup      only the set-up that the others do by themselves"
 	@echo "make clean      remove what the set-up made in this folder"
@@ -28,6 +30,9 @@ test: setup
 
 test-slow: setup
 	$(VENV)/bin/pytest -m slow $(PYTEST_ARGS)
+
+chaos: setup
+	$(VENV)/bin/python -m tests.chaos $(CHAOS_ARGS)
 
 check: .make/python
 	$(VENV)/bin/ruff format --check .
