@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
 import structlog
 import trio
 
@@ -20,11 +21,12 @@ from envs_node.actors.address import AddressError
 from envs_node.actors.nng import serve
 from envs_node.actors.post import Post
 from envs_node.actors.transport import Deliver, Reply
-from envs_node.messages.base import Envelope, EnvsError, Message
+from envs_node.messages.base import ActorName, Envelope, EnvsError, Message
 from envs_node.messages.status import StatusWanted
 
 _ADDRESS = "status.address"
 _SOCKET = "status.sock"
+_NOBODY = ActorName("door")
 _LOOK_S = 0.2
 
 _log = structlog.get_logger(__name__)
@@ -99,9 +101,8 @@ async def _wait_moved(folder: Path, where: Callable[[], Path | None]) -> None:
 
 def _only_status(deliver: Deliver) -> Deliver:
     def deliver_status(envelope: Envelope[Message], reply: Reply | None) -> None:
-        if isinstance(envelope.message, StatusWanted):
-            deliver(envelope, reply)
-        elif reply is not None:
-            reply(None)
+        if not isinstance(envelope.message, StatusWanted):
+            envelope = msgspec.structs.replace(envelope, to=_NOBODY)  # who is not here, it says
+        deliver(envelope, reply)
 
     return deliver_status

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError
+from envs_node.actors.nng import open_links
 from envs_node.actors.post import Post
 from envs_node.deploy.cli.console import show
 from envs_node.deploy.cli.verb import Verb
@@ -121,7 +122,8 @@ def _once(found: list[Status]) -> Callable[[Status], Awaitable[bool]]:
 async def _look(url: str, tell: Callable[[Status], Awaitable[bool]]) -> None:
     """Ask for the status, and again while it is wanted."""
     post = Post(RunId("status"))
-    async with open_links_to(url) as links:
+    opening = open_links() if url.startswith("ipc:") else open_links_to(url)
+    async with opening as links:
         post.add_route(HEAD, links.to(url))
         head = post.ref(HEAD, sender=_CLIENT)
         is_wanted = True
