@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
+from envs_node.messages.base import ActorName, Message
 from envs_node.messages.journal import Entry, read_journal
 from envs_node.messages.search import Assign, LeafReached, NodeReached, Renewed
 
@@ -150,14 +151,17 @@ def leases_and_reports(journal: Path) -> tuple[dict[str, list[int]], dict[str, i
     """The leases of each branch in order, and how many reports of it were accepted."""
     leases: dict[str, list[int]] = {}
     accepted: dict[str, int] = {}
-    heard: LeafReached | None = None
+    heard: dict[ActorName, Message] = {}
+    """By search: others hear and answer while one waits for the ledger."""
     for entry in search_entries(journal):
         assert entry.envelope is not None
         message = entry.envelope.message
         if isinstance(message, Assign):
             leases.setdefault(message.branch_id, []).append(message.lease)
         elif entry.kind == "heard":
-            heard = message if isinstance(message, LeafReached) else None
-        elif entry.kind == "answered" and heard is not None and isinstance(message, Renewed):
-            accepted[heard.branch_id] = accepted.get(heard.branch_id, 0) + 1
+            heard[entry.actor] = message
+        elif entry.kind == "answered" and isinstance(message, Renewed):
+            leaf = heard.get(entry.actor)
+            if isinstance(leaf, LeafReached):
+                accepted[leaf.branch_id] = accepted.get(leaf.branch_id, 0) + 1
     return leases, accepted

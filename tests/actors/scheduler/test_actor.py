@@ -67,24 +67,39 @@ class StubSearch(Actor[Message]):
         )
 
 
+class Searches:
+    """The stubs of both tasks, and the scheduler that asks them."""
+
+    def __init__(self, *branches: int, is_busy: bool = False, is_first_gone: bool = False) -> None:
+        self.stubs = {
+            task.id: StubSearch(task, count, is_busy=is_busy)
+            for task, count in zip(TASKS.values(), branches, strict=True)
+        }
+        self._gone = {next(iter(TASKS))} if is_first_gone else set()
+
+    @asynccontextmanager
+    async def open(self, clock_ns: list[int] | None = None) -> AsyncIterator[Ref]:
+        """Run them; gives the scheduler."""
+        now = clock_ns or [0]
+        post = Post(RunId("test"), clock_ns=lambda: now[0])
+        refs = {t: post.ref(ActorName(f"search/{t}"), sender=SCHEDULER) for t in self.stubs}
+        with trio.fail_after(300):
+            async with trio.open_nursery() as nursery:
+                for task_id, stub in self.stubs.items():
+                    if task_id not in self._gone:
+                        await nursery.start(run_actor, stub, refs[task_id].name, post)
+                actor = SchedulerActor(refs, dict(TASKS), run="r")
+                await nursery.start(run_actor, actor, SCHEDULER, post)
+                yield post.ref(SCHEDULER, sender=ActorName("work/0"))
+                nursery.cancel_scope.cancel()
+
+
 @asynccontextmanager
 async def _scheduler(
     *branches: int, is_busy: bool = False, clock_ns: list[int] | None = None
 ) -> AsyncIterator[Ref]:
-    now = clock_ns or [0]
-    post = Post(RunId("test"), clock_ns=lambda: now[0])
-    searches = {}
-    with trio.fail_after(300):
-        async with trio.open_nursery() as nursery:
-            for task, count in zip(TASKS.values(), branches, strict=True):
-                name = ActorName(f"search/{task.id}")
-                stub = StubSearch(task, count, is_busy=is_busy)
-                await nursery.start(run_actor, stub, name, post)
-                searches[task.id] = post.ref(name, sender=SCHEDULER)
-            actor = SchedulerActor(searches, dict(TASKS), run="r")
-            await nursery.start(run_actor, actor, SCHEDULER, post)
-            yield post.ref(SCHEDULER, sender=ActorName("work/0"))
-            nursery.cancel_scope.cancel()
+    async with Searches(*branches, is_busy=is_busy).open(clock_ns) as scheduler:
+        yield scheduler
 
 
 async def test_the_task_that_was_given_least_is_asked_first() -> None:
@@ -148,3 +163,55 @@ async def test_a_task_is_sent_in_full_and_a_strange_one_refused() -> None:
 
     assert known == TaskFetched(task=fake_task("note-001"))
     assert strange == TaskUnknown(task_id=fake_task("x-9").id, reason="not a task of this run")
+
+
+def _freed(stub: StubSearch) -> list[Message]:
+    return [message for message in stub.heard if isinstance(message, WorkerFreed)]
+
+
+async def test_a_worker_that_asks_again_is_freed_at_the_search_that_it_worked_for() -> None:
+    searches = Searches(2, 2)
+    async with searches.open() as scheduler:
+        first = await scheduler.ask(WANTED, timeout_s=5)
+        second = await scheduler.ask(WANTED, timeout_s=5)
+
+    assert isinstance(first, Assign)
+    assert isinstance(second, Assign)
+    assert _freed(searches.stubs[first.task_id]) == [WorkerFreed(worker=WANTED.worker)]
+    assert _freed(searches.stubs[second.task_id]) == []
+
+
+async def test_a_scheduler_that_started_over_is_told_by_the_worker_where_it_was() -> None:
+    searches = Searches(2, 2)
+    last = fake_task("note-001").id
+    async with searches.open() as scheduler:
+        wanted = WorkWanted(worker=WANTED.worker, task_id=last)
+        for _ in range(2):
+            await scheduler.ask(wanted, timeout_s=5)
+
+    assert searches.stubs[last].heard[0] == WorkerFreed(worker=WANTED.worker)
+    assert len(_freed(searches.stubs[last])) == 1
+
+
+async def test_a_search_that_starts_over_keeps_nobody_from_the_others() -> None:
+    searches = Searches(9, 2, is_first_gone=True)
+    async with searches.open() as scheduler:
+        answers = [await scheduler.ask(WANTED, timeout_s=5) for _ in range(2)]
+        progress = await scheduler.ask(ProgressWanted(), timeout_s=5)
+
+    assert [a.task_id for a in answers if isinstance(a, Assign)] == [fake_task("note-001").id] * 2
+    assert isinstance(progress, Progress)
+    assert not progress.is_over
+
+
+async def test_a_task_without_work_is_not_asked_for_every_free_desktop() -> None:
+    clock_ns = [0]
+    searches = Searches(1, 1, is_busy=True)
+    async with searches.open(clock_ns) as scheduler:
+        answers = [await scheduler.ask(WANTED, timeout_s=5) for _ in range(10)]
+        clock_ns[0] = 10**9
+        await scheduler.ask(WANTED, timeout_s=5)
+
+    asked = [m for s in searches.stubs.values() for m in s.heard if isinstance(m, WorkWanted)]
+    assert answers == [Idle(retry_ms=150)] * 10
+    assert len(asked) == 2 * len(TASKS)
