@@ -19,7 +19,7 @@ Read: TypeAlias = Callable[[memoryview, Any], ResultT]
 """Makes something of the bytes that came, which are gone when it returns, and of nng's handle of
 the pipe that they came by."""
 _ffi, _lib = pynng.ffi, pynng.lib
-_SEND_MS = 30_000
+SEND_MS = 30_000
 """How long a reply waits while its asker's connection is busy with others: then it is dropped, and
 the asker, who is frozen or gone, asks again when it wakes."""
 _POLL_S = (0.001, 0.05)
@@ -157,9 +157,9 @@ class RequestContext(_Context):
 class ReplyContext(_Context):
     """Takes a request, and answers it before it takes another."""
 
-    def __init__(self, socket: pynng.Socket) -> None:
+    def __init__(self, socket: pynng.Socket, *, send_ms: int = SEND_MS) -> None:
         super().__init__(socket)
-        _lib.nng_aio_set_timeout(self._sending, _SEND_MS)
+        _lib.nng_aio_set_timeout(self._sending, send_ms)
 
     async def receive(self, read: Read[ResultT]) -> ResultT:
         """Wait for a request.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -124,3 +125,36 @@ async def test_an_answer_to_an_asker_that_is_gone_is_dropped(tmp_path: Path) -> 
             context.answer(bytes(100_000))
             assert await context.wait_sent()
         context.close()
+
+
+async def test_answers_that_are_not_taken_are_dropped_in_time_and_others_get_theirs() -> None:
+    results: list[bool] = []
+
+    async def answer(socket: pynng.Rep0) -> None:
+        context = ReplyContext(socket, send_ms=200)
+        try:
+            while True:
+                data = await context.receive(as_bytes)
+                context.answer(bytes(8_000_000) if data == b"big" else data)
+                results.append(await context.wait_sent())
+        finally:
+            context.close()
+
+    with trio.fail_after(DEADLINE_S), pynng.Rep0(listen="tcp://127.0.0.1:0") as there:
+        address = there.listeners[0].local_address
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(answer, there)
+            host, _, port = str(address).rpartition(":")
+            async with await trio.open_tcp_stream(host, int(port)) as deaf:
+                await deaf.send_all(b"\x00SP\x00\x00\x30\x00\x00")
+                for number in range(4):
+                    request = struct.pack(">QI", 7, 0x8000_0001 + number) + b"big"
+                    await deaf.send_all(request)
+                while results.count(False) < 3:  # noqa: ASYNC110  # another task adds to it
+                    await trio.sleep(0.01)
+                with pynng.Req0(dial=f"tcp://{address}") as good:
+                    await good.asend(b"small")
+                    assert await good.arecv() == b"small"
+            nursery.cancel_scope.cancel()
+
+    assert results[:4] == [True, False, False, False], "one is on its way for ever"
