@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from envs_node.actors.desktop.kernel import mount
+from envs_node.deploy.cli.sweep import Sweep
 from envs_node.deploy.estate import (
     OWNER_VARIABLE,
     PREFIX,
@@ -339,3 +340,20 @@ def test_an_estate_without_room_is_refused_and_leaves_no_half(tmp_path: Path) ->
         estate("n", state=tmp_path / "missing"),
     ):
         pass
+
+
+def test_the_verb_says_what_was_left_and_what_remains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with owning_process(state_folder(), "desk-1") as dead:
+        assert Sweep().run() == 0
+        assert capsys.readouterr().out == "no dead node has left anything\n"
+        dead.die()
+
+        assert Sweep(dry_run=True).run() == 0
+        assert f"process  {dead.child.pid} sleep" in capsys.readouterr().out
+        assert Sweep(json=True).run() == 0
+
+    (told,) = msgspec.json.decode(capsys.readouterr().out, type=list[Swept])
+    assert (told.owner, told.node) == (dead.id, "desk-1")
