@@ -22,6 +22,7 @@ from envs_node.messages.search import (
     Drive,
     Idle,
     LeafReached,
+    LeaseLapsed,
     Renew,
     Renewed,
     WorkWanted,
@@ -67,6 +68,8 @@ class Head:
         self.branches = list(branches)
         self.idle = trio.Event()
         self.unanswered = 0
+        self.unheard = 0
+        self.lapses = False
         self.knows_task = True
         self._is_head_up = is_head_up
         make = functools.partial(Scripted, story=self.story)
@@ -106,6 +109,11 @@ class Head:
 
     def _hear_report(self, message: Message) -> Message | None:
         assert isinstance(message, Renew | LeafReached)
+        if isinstance(message, Renew) and self.unheard:
+            self.unheard -= 1
+            return None
+        if self.lapses:
+            return LeaseLapsed(branch_id=message.branch_id, lease=message.lease, reason="over")
         if isinstance(message, LeafReached) and self.unanswered:
             self.unanswered -= 1
             return None
@@ -240,3 +248,99 @@ async def test_an_idle_worker_asks_again_and_does_not_spin(
 
     assert times[4] - times[0] >= 4 * max(retry_ms, 50) / 1000 - 1e-6
     assert msgspec.to_builtins(head.heard("scheduler")[0])["worker"] == ME
+
+
+def _frames(head: Head) -> list[str]:
+    return [m.name for m in head.heard("ledger") if isinstance(m, StoreBlob)]
+
+
+def _leaves(head: Head) -> list[LeafReached]:
+    return [m for m in head.heard("search") if isinstance(m, LeafReached)]
+
+
+async def test_the_pictures_of_every_branch_follow_its_report_each_once(
+    autojump_clock: MockClock,
+) -> None:
+    head = Head(assign(keep_frames="all"), assign(keep_frames="all", lease=8))
+
+    await head.serve_one_worker()
+
+    kinds = [type(message) for _, message in head.story]
+    assert len(_frames(head)) == len(set(_frames(head))) == 3
+    assert kinds.index(StoreBlob) > kinds.index(LeafReached)
+    assert len(_leaves(head)) == 2
+
+
+async def test_another_run_is_sent_the_pictures_anew(autojump_clock: MockClock) -> None:
+    head = Head(*(assign(keep_frames="all", search_id=run) for run in (1, 2)))
+
+    await head.serve_one_worker()
+
+    assert len(_frames(head)) == 2 * len(set(_frames(head))) == 6
+
+
+async def test_no_picture_is_kept_of_a_run_that_wants_none(autojump_clock: MockClock) -> None:
+    head = Head(msgspec.structs.replace(_certify(), keep_frames="none"))
+
+    await head.serve_one_worker()
+
+    assert _frames(head) == []
+    assert len(_leaves(head)) == 1
+
+
+async def test_a_branch_that_is_anothers_is_not_reported(autojump_clock: MockClock) -> None:
+    head = Head(assign(lease_ms=3000, keep_frames="all"), drive_s=2.5)
+    head.lapses = True
+
+    await head.serve_one_worker()
+
+    assert _leaves(head) == []
+    assert len([m for m in head.heard("search") if isinstance(m, Renew)]) == 1
+
+
+async def test_a_finished_report_outlives_a_head_that_is_away_for_minutes(
+    autojump_clock: MockClock,
+) -> None:
+    head = Head(assign(), assign(lease=8))
+    head.unanswered = 50
+
+    await head.serve_one_worker()
+
+    leaves = _leaves(head)
+    wanted = [m for m in head.heard("scheduler") if isinstance(m, WorkWanted)]
+    assert [leaf.lease for leaf in leaves] == [7] * 51 + [8]
+    assert [m.task_id for m in wanted] == [None, TASK.id, TASK.id]
+
+
+async def test_a_report_that_another_run_does_not_know_is_dropped(
+    autojump_clock: MockClock,
+) -> None:
+    head = Head(assign(), assign(lease=8))
+    head.unanswered, head.knows_task = 1, False
+
+    await head.serve_one_worker()
+
+    assert [leaf.lease for leaf in _leaves(head)] == [7, 8]
+
+
+async def test_a_driver_that_is_not_there_is_told_as_the_desktops_fault(
+    autojump_clock: MockClock,
+) -> None:
+    head = Head(assign())
+    del head.actors["replay/d-0"]
+
+    await head.serve_one_worker()
+
+    (leaf,) = _leaves(head)
+    assert (leaf.reason, leaf.cause, leaf.lease) == ("infra", "desktop", 7)
+
+
+async def test_a_renewal_that_is_not_heard_is_said_again_before_the_lease_is_over(
+    autojump_clock: MockClock,
+) -> None:
+    head = Head(assign(lease_ms=3000), drive_s=2.9)
+    head.unheard = 2
+
+    await head.serve_one_worker()
+
+    assert len([m for m in head.heard("search") if isinstance(m, Renew)]) >= 3

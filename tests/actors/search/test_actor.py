@@ -13,13 +13,14 @@ import trio
 from envs_node.actors.ledger.actor import LedgerActor
 from envs_node.actors.ledger.store import LedgerStore
 from envs_node.actors.loop import run_actor
-from envs_node.actors.mailbox import Ref
+from envs_node.actors.mailbox import ActorCrashedError, Ref
 from envs_node.actors.post import Post
 from envs_node.actors.recorder import Recorder
 from envs_node.actors.search.actor import SearchActor
 from envs_node.deploy.journals import RebuiltSearch
 from envs_node.messages.base import ActorName, Message, RunId
 from envs_node.messages.journal import Entry, JournalWriter, read_journal
+from envs_node.messages.ledger import Admit, Admitted, OutcomeKept, TaskOutcome
 from envs_node.messages.lifecycle import SearchSettings
 from envs_node.messages.search import (
     Assign,
@@ -27,9 +28,11 @@ from envs_node.messages.search import (
     LeaseLapsed,
     Progress,
     ProgressWanted,
+    Renew,
     Renewed,
     TaskProgress,
     Tick,
+    WorkerFreed,
     WorkWanted,
 )
 from envs_node.policy.task_search import TaskSearch
@@ -165,3 +168,83 @@ async def test_a_search_cut_anywhere_is_rebuilt_and_decides_as_it_did(tmp_path: 
 
     with LedgerStore(tmp_path / "ledger.sqlite", is_read_only=True) as store:
         assert store.stats().certified == 2
+
+
+class ForgetfulLedger:
+    """A ledger that is away for so many requests, and answers those after."""
+
+    def __init__(self, away: int) -> None:
+        self.name = LEDGER
+        self.asked: list[Message] = []
+        self._away = away
+
+    async def ask(self, message: Message, *, timeout_s: float) -> Message:
+        self.asked.append(message)
+        if len(self.asked) <= self._away:
+            raise ActorCrashedError(self.name, "nobody of that name is here")
+        if isinstance(message, Admit):
+            return Admitted(trajectory_id=message.trajectory.id)
+        return OutcomeKept(task_id=TASK.id)
+
+    def tell(self, message: Message) -> None:
+        raise AssertionError("a search asks its ledger")
+
+
+async def test_a_ledger_that_is_away_is_told_later_and_the_task_is_not_over_before() -> None:
+    ledger = ForgetfulLedger(away=3)
+    post = Post(RunId("test"))
+    search = post.ref(SEARCH, sender=WORK)
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run_actor, SearchActor(_search(), ledger), SEARCH, post)
+            over = 0
+            for _ in range(40):
+                answer = await search.ask(WorkWanted(worker=WORK), timeout_s=20)
+                if isinstance(answer, Assign):
+                    nodes, leaf = drive(note_screen(), answer)
+                    for report in (*nodes, leaf):
+                        assert isinstance(await search.ask(report, timeout_s=20), Renewed)
+                elif isinstance(answer, Idle) and answer.is_over:
+                    over += 1
+                    break
+            progress = await search.ask(ProgressWanted(), timeout_s=20)
+            nursery.cancel_scope.cancel()
+
+    admitted = {m.trajectory.id for m in ledger.asked[3:] if isinstance(m, Admit)}
+    assert over == 1
+    assert isinstance(progress, Progress)
+    assert (progress.is_over, progress.tasks[0].distinct) == (True, len(admitted))
+    assert isinstance(ledger.asked[-1], TaskOutcome)
+
+
+async def test_a_frozen_holder_that_wakes_changes_nothing(tmp_path: Path) -> None:
+    now_ns = 0
+    async with _head(tmp_path, Post(RunId("test"), clock_ns=lambda: now_ns)) as search:
+        gate = await search.ask(WorkWanted(worker=WORK), timeout_s=20)
+        assert isinstance(gate, Assign)
+        await search.ask(drive(note_screen(), gate)[1], timeout_s=20)
+        frozen = await search.ask(WorkWanted(worker=ActorName("work/9")), timeout_s=20)
+        assert isinstance(frozen, Assign)
+        now_ns = 2 * SETTINGS.lease_ms * 1_000_000
+        progress = await _work_to_end(search)
+        nodes, leaf = drive(note_screen(), frozen)
+        for late in (*nodes, leaf, Renew(branch_id=frozen.branch_id, lease=frozen.lease)):
+            assert isinstance(await search.ask(late, timeout_s=20), LeaseLapsed)
+        after = await search.ask(ProgressWanted(), timeout_s=20)
+
+    assert isinstance(after, Progress)
+    assert (after.tasks[0].nodes, after.tasks[0].distinct) == (progress.nodes, progress.distinct)
+    assert after.tasks[0].refused == 1
+    with LedgerStore(tmp_path / "ledger.sqlite", is_read_only=True) as store:
+        assert len(store.trajectories(certified_only=True)) == progress.distinct
+
+
+async def test_a_worker_that_started_over_frees_its_branch(tmp_path: Path) -> None:
+    async with _head(tmp_path, Post(RunId("test"))) as search:
+        first = await search.ask(WorkWanted(worker=ActorName("work/9")), timeout_s=20)
+        search.tell(WorkerFreed(worker=ActorName("work/9")))
+        second = await search.ask(WorkWanted(worker=WORK), timeout_s=20)
+
+    assert isinstance(first, Assign)
+    assert isinstance(second, Assign)
+    assert (second.branch_id, second.lease > first.lease) == (first.branch_id, True)
