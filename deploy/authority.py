@@ -52,8 +52,8 @@ class Authority:
             self.digest = digest_of(self.certificate)
         except OSError as error:
             raise AuthorityError(
-                f"no authority in {path}: {error.strerror}; name the head's folder, where `envs-node "
-                "token create` makes one"
+                f"no authority in {path}: {error.strerror}; name the head's folder, where "
+                "`envs-node token create` makes one"
             ) from error
 
     @classmethod

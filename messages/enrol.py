@@ -26,7 +26,8 @@ class Enrol(Message, frozen=True, kw_only=True):
     request: bytes
     """PEM of a certificate signing request; its common name is the node's."""
     token: str
-    """The secret part of the join token; the way there is encrypted and its end is proved."""
+    """Id and secret of the join token: the way there is encrypted and its end has proved itself.
+    Empty for a node that renews its certificate, which it proves to be by the present one."""
 
 
 class Enrolled(Message, frozen=True, kw_only=True):
