@@ -11,7 +11,7 @@ import pynng
 import trio
 
 from envs_node.actors.context import Read, RequestContext, ResultT
-from envs_node.actors.frames import BUSY, CALLS_MAX, NO_ANSWER, REFUSED, TOLD
+from envs_node.actors.frames import ASKED_MAX, BUSY, NO_ANSWER, REFUSED, TOLD
 from envs_node.actors.mailbox import ActorCrashedError, MailboxFullError
 from envs_node.actors.sockets import dial, redial
 from envs_node.actors.tls import Security
@@ -36,7 +36,7 @@ class NngClient:
         self._socket = dial(url, security)
         self._is_closed = False
         self._free: list[RequestContext] = []
-        self._calls = trio.Semaphore(CALLS_MAX)
+        self._calls = trio.Semaphore(ASKED_MAX)
         self._lines: dict[ActorName, deque[tuple[bytes, trio.Event]]] = {}
         """What is told to each actor and not yet acknowledged."""
         self._waiting = 0

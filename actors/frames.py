@@ -9,5 +9,7 @@ BUSY = b"\x01"
 """Answers what found no room: it was not done, and comes again."""
 REFUSED = b"\x02"
 """Stands before the reason why a request was refused. No encoded envelope begins with these."""
-CALLS_MAX = 128
-"""Requests under way at once, of a client and of a server; the rest wait their turn."""
+ASKED_MAX = 128
+"""Requests under way at once to one node; the rest wait their turn."""
+ANSWERED_MAX = 256
+"""Requests under way at once at a node; the rest are left with those who send them."""

@@ -11,7 +11,7 @@ import trio
 from envs_node.messages.base import ActorName, Envelope, EnvsError, Message, MessageId
 
 MAILBOX_LENGTH = 256
-_GIVEN_UP_S = 1.0
+_GIVEN_UP_S = 2.5
 """A request that found no room and did not come again for so long is taken for given up. Its
 sender's post repeats it several times in that time."""
 _SENDERS_MAX = 1024

@@ -11,7 +11,7 @@ import trio
 
 from envs_node.actors.address import check_address, parse_address
 from envs_node.actors.client import NngClient
-from envs_node.actors.frames import CALLS_MAX
+from envs_node.actors.frames import ANSWERED_MAX
 from envs_node.actors.refusals import Refusals
 from envs_node.actors.server import Server
 from envs_node.actors.sockets import Listening, failed_handshakes, listening, relisten
@@ -94,7 +94,7 @@ async def serve(
     deliver: Deliver,
     url: str,
     *,
-    calls_max: int = CALLS_MAX,
+    calls_max: int = ANSWERED_MAX,
     allow_plain: bool = False,
     security: Security | None = None,
     peers: Peers | None = None,

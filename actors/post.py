@@ -27,7 +27,7 @@ from envs_node.messages.base import ActorName, Envelope, Message, MessageId, Run
 from envs_node.messages.lifecycle import ActorBusy, ActorFailed
 
 Resolver: TypeAlias = Callable[[ActorName], Transport | None]
-_BUSY_S = (0.005, 0.2)
+_BUSY_S = (0.005, 0.5)
 """How long the first wait at a full mailbox is, and the longest; each is twice the one before."""
 
 

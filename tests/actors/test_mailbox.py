@@ -133,7 +133,7 @@ async def test_a_request_that_its_sender_gave_up_holds_up_nothing_for_long(
 
     with pytest.raises(MailboxFullError):
         mailbox.put_nowait(delivery(post, "a", "3"))
-    await trio.sleep(1.1)
+    await trio.sleep(2.6)
     mailbox.put_nowait(delivery(post, "a", "4"))
 
     assert mailbox.statistics() == {"waiting": 1, "turned_away": 0}
@@ -213,7 +213,7 @@ async def test_a_deadline_ends_the_waiting_at_a_full_mailbox(
         await post.ref(SLOW, sender=ME).ask(Tick(), timeout_s=7)
 
     assert trio.current_time() - started_s == pytest.approx(7)
-    assert 7 / 0.2 < post.statistics()["busy"] < 7 / 0.1 + 10
+    assert 7 / 0.5 < post.statistics()["busy"] < 7 / 0.25 + 10
 
 
 async def test_everybody_who_waits_at_an_evicted_actor_is_told_and_its_name_is_free(
