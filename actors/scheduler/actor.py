@@ -38,6 +38,8 @@ _SEARCH_S = 10.0
 _WORKER_NS = 60 * 10**9
 _OVER_RETRY_MS = 1000
 _MISSED_RETRY_MS = 2000
+_IDLE_APART_MS = 10
+_IDLE_RETRY_MS_MAX = 10_000
 
 _log = structlog.get_logger(__name__)
 
@@ -67,6 +69,8 @@ class SchedulerActor(Actor[SchedulerHeard]):
         """Tasks that had no work: until when they are not asked again, and when to come back."""
         self._workers: dict[ActorName, int] = {}
         self._works_for: dict[ActorName, TaskId] = {}
+        self._idle: set[ActorName] = set()
+        """Workers that found nothing when they asked last."""
         self._known: dict[TaskId, TaskProgress] = {}
         """Of each task what was heard last: a search that restarts keeps its row."""
 
@@ -92,6 +96,7 @@ class SchedulerActor(Actor[SchedulerHeard]):
         self._free(wanted)
         now_ns = self.envelope.time_ns
         self._workers[wanted.worker] = now_ns
+        self._idle.discard(wanted.worker)
         if self._why_paused():
             return Idle(retry_ms=_OVER_RETRY_MS)
         for task_id in self._in_turn(now_ns):
@@ -105,7 +110,12 @@ class SchedulerActor(Actor[SchedulerHeard]):
                 del self._works_for[wanted.worker]
                 self._let_rest(task_id, answer, now_ns)
         retry_ms = min((retry_ms for _, retry_ms in self._rests.values()), default=_OVER_RETRY_MS)
-        return Idle(retry_ms=retry_ms, is_over=len(self._over) == len(self._tasks))
+        self._idle.add(wanted.worker)
+        # The more workers wait, the less often each asks: one of them asks every 10 ms, however
+        # many there are, so a head of thousands is not kept busy by those that have nothing to do.
+        apart_ms = min(len(self._idle) * _IDLE_APART_MS, _IDLE_RETRY_MS_MAX)
+        is_over = len(self._over) == len(self._tasks)
+        return Idle(retry_ms=max(retry_ms, apart_ms), is_over=is_over)
 
     def _free(self, wanted: WorkWanted) -> None:
         """Tell the search that this worker worked for that it holds nothing any more.
@@ -168,7 +178,9 @@ class SchedulerActor(Actor[SchedulerHeard]):
                 leases.extend(answer.leases)
             if task_id in self._known:
                 tasks.append(self._known[task_id])
-        alive = sum(1 for heard_ns in self._workers.values() if now_ns - heard_ns < _WORKER_NS)
+        silent = {w for w, heard_ns in self._workers.items() if now_ns - heard_ns >= _WORKER_NS}
+        self._idle -= silent
+        alive = len(self._workers) - len(silent)
         self._latest = Progress(
             tasks=tuple(tasks),
             is_over=is_over,

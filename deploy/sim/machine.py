@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 import trio
 
 from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.deploy.sim.network import next_tick_s
 from envs_node.deploy.sim.world import World
 from envs_node.messages.actions import Action
 from envs_node.messages.base import DesktopId, EnvsError
@@ -48,7 +49,7 @@ class Toil:
         finally:
             cost_s, self._cost_s = self._cost_s, 0.0
             if cost_s:
-                await trio.sleep(cost_s)
+                await trio.sleep_until(next_tick_s(trio.current_time() + cost_s))
 
 
 class SimDesktop:

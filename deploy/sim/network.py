@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import zlib
 from collections.abc import Callable
 from random import Random
@@ -30,6 +31,14 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     late_s: float = 5.0
 
 
+def next_tick_s(time_s: float) -> float:
+    """The millisecond that begins then or after: the simulation's time goes in such steps.
+
+    What thousands of desktops do at nearly the same time is then done in one round of the loop.
+    """
+    return math.ceil(time_s * 1000 - 1e-6) / 1000
+
+
 class Agenda:
     """What is to happen when, in virtual time. One task runs it all, in order."""
 
@@ -40,6 +49,7 @@ class Agenda:
 
     def at(self, time_s: float, do: Callable[[], None]) -> None:
         """Do something at a time; what is due at one time is done in the order it was said."""
+        time_s = next_tick_s(time_s)
         heapq.heappush(self._heap, (time_s, next(self._count), do))
         if time_s < self._nap.deadline:
             self._nap.deadline = time_s
