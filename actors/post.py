@@ -62,7 +62,7 @@ class Post:
         stamp: makes this process's message ids unique; 64 random bits unless given.
         recorder: journals what actors say; None keeps no journal.
         resolve: finds the way to names without a route.
-        chance: spreads the waits at full mailboxes.
+        chance: spreads the waits at full mailboxes; drawn from the stamp unless given.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Post:
         self._clock_ns = clock_ns or steady_clock()
         self._stamp = stamp or secrets.token_hex(8)
         self._resolve = resolve
-        self._chance = chance or random.Random()
+        self._chance = chance or random.Random(self._stamp)
         self._sequence = itertools.count()
         self._mailboxes: dict[ActorName, Mailbox] = {}
         self._routes: dict[str, Transport] = {}
