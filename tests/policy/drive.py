@@ -23,7 +23,7 @@ from envs_node.policy.agreement import bucket_proposals
 from envs_node.policy.fingerprint import fingerprint
 from envs_node.policy.task_search import TaskSearch
 from envs_node.supervisor.lease import LeaseTable
-from tests.fakes import START, FakeScreen, fake_task
+from tests.fakes import START, FakeScreen, fake_task, note_screen
 
 COST = BranchCost(reset_ms=300, act_ms=40)
 SETTINGS = SearchSettings(
@@ -136,3 +136,15 @@ def judged(leaf: LeafReached, verdict: Verdict | None) -> LeafReached:
     reason: LeafReason = leaf.reason if verdict is not None else "infra"
     detail = "" if verdict is not None else "set-up step 1: no such file"
     return msgspec.structs.replace(leaf, verdict=verdict, reason=reason, detail=detail)
+
+
+def lent(search: TaskSearch, now_ns: int = 0) -> Assign:
+    """The branch that the one worker is given."""
+    answer = search.next_work(WORKER, now_ns)
+    assert isinstance(answer, Assign), f"no work: {answer}"
+    return answer
+
+
+def pass_gate(search: TaskSearch) -> None:
+    """Find the untouched start not done."""
+    search.leaf_reached(drive(note_screen(), lent(search))[1], 0)

@@ -136,6 +136,7 @@ async def test_a_failed_set_up_is_a_refusal_and_the_next_episode_may_try_again()
 
     assert isinstance(first, ResetFailed)
     assert first.reason == "set-up step 1 (launch): no new window"
+    assert first.is_setup
     assert isinstance(second, ResetDone)
 
 
