@@ -14,10 +14,15 @@ from random import Random
 
 import pytest
 
+from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.actors.desktop.launcher import Launcher
+from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.deploy.estate import OWNER_VARIABLE
 from envs_node.deploy.process import processes_with
 from envs_node.deploy.sweep import sweep
 from tests.deploy.nodes import alive, descendants, mounts, wait_until
+from tests.deploy.test_sweep import owning_process
+from tests.fakes_desktop import open_task
 
 pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[2]
@@ -63,3 +68,24 @@ def test_a_node_killed_while_an_application_starts_leaves_nothing(
     assert len(sweep(state)) == 1, "the last one's folders"
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
     assert list(state.iterdir()) == []
+
+
+def test_a_desktop_that_outlived_its_node_is_found_by_its_mark_and_swept(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    with owning_process(state, "dead") as dead:
+        dead.die()
+        with Launcher(label={OWNER_VARIABLE: dead.id}) as launcher:
+            sandbox = Sandbox(launcher)
+            sandbox.reset(open_task("xterm"))
+            below = descendants(launcher.pid)
+            assert len(below) > 6
+
+            (swept,) = sweep(state)
+
+            pids = {int(line.split()[0]) for line in swept.processes}
+            assert pids == {dead.child.pid, launcher.pid, sandbox.guest_pid}
+            wait_until(lambda: not alive(below), 5, "the end of the desktop")
+            assert not swept.left
+            with pytest.raises(DesktopLostError):
+                sandbox.close()
