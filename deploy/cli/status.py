@@ -160,7 +160,8 @@ def _node_table(status: Status) -> Table:
         table.add_column(name, justify="right" if name in ("restarts", "refused") else "left")
     for node in status.nodes:
         report = node.report
-        states = Counter(desktop.state for desktop in report.desktops)
+        living = report.desktops if node.is_alive else ()
+        states = Counter(desktop.state for desktop in living)
         cells = (
             node.node,
             node.role,
