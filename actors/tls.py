@@ -15,7 +15,8 @@ from pynng import TLSConfig
 from envs_node.actors.refusals import Refusals
 from envs_node.messages.base import ActorName, Envelope, EnvsError, Message, MessageId
 from envs_node.messages.enrol import Enrol, FetchAuthority
-from envs_node.messages.lifecycle import ActorFailed, Join, JoinFailed
+from envs_node.messages.lifecycle import ActorFailed, Join, JoinFailed, Leave
+from envs_node.messages.search import WorkWanted
 
 AUTHORITY = ActorName("authority")
 """The actor that strangers may ask for a certificate, and the only one."""
@@ -177,12 +178,11 @@ class Peers:
         return pipe_id in self._peers
 
     def is_too_long(self, pipe: pynng.Pipe, size_bytes: int) -> bool:
-        """Whether this is more than a stranger may send; its pipe is closed then."""
+        """Whether this is more than a stranger may send."""
         peer = self._peers.get(pipe.id)
         if peer is None or peer.node or size_bytes <= _STRANGER_BYTES_MAX:
             return False
         self._refuse(pipe, peer, f"{peer.lack}, and it sent {size_bytes} bytes")
-        pipe.close()
         return True
 
     def reject_garbage(self, pipe: pynng.Pipe) -> bool:
@@ -233,10 +233,13 @@ def _reason_against(peer: _Peer, envelope: Envelope[Message]) -> str:
         if is_asking and envelope.to == AUTHORITY and envelope.sender == STRANGER:
             return ""
         return f"{peer.lack}: it must enrol with a join token first"
+    theirs = f"its certificate is that of {peer.node}: it may not"
     if not sender_belongs(envelope.sender, peer.node):
-        return f"its certificate is that of {peer.node}: it may not speak as {envelope.sender[:80]}"
-    if isinstance(message, Join) and message.node != peer.node:
-        return f"its certificate is that of {peer.node}: it may not join as {message.node[:80]}"
+        return f"{theirs} speak as {envelope.sender[:80]}"
+    if isinstance(message, Join | Leave) and message.node != peer.node:
+        return f"{theirs} come or go as {message.node[:80]}"
+    if isinstance(message, WorkWanted) and not sender_belongs(message.worker, peer.node):
+        return f"{theirs} work as {message.worker[:80]}"
     return ""
 
 

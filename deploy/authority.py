@@ -106,10 +106,11 @@ class Authority:
             record = self.tokens.find(grant)
             wanted = self._read(node, request)
             current = self._certificate_of(node)
-            if current is not None and current.key_digest != wanted.key_digest and is_alive(node):
+            is_other = current is not None and current.key_digest != wanted.key_digest
+            if current is not None and is_other and is_alive(current.node):
                 raise AuthorityError(
-                    f"a node named {node} is here already, with another key: stop it, or choose "
-                    "another name with --link.node"
+                    f"a node named {current.node} is here already, with another key: stop it, or "
+                    "choose another name with --link.node"
                 )
             use = record.use_of(wanted.key_digest)
             if use is None:

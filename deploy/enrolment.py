@@ -67,7 +67,7 @@ class EnrolmentActor(Actor[FetchAuthority | Enrol]):
         sender = self.envelope.sender
         try:
             signed = await trio.to_thread.run_sync(self._sign, asked, sender, time.time())
-        except EnvsError as error:
+        except (EnvsError, OSError) as error:
             self._refuse(asked.node[:80], str(error))
             return EnrolFailed(reason=str(error))
         found = read_certificate(signed)

@@ -57,6 +57,7 @@ async def secure_node(
     """
     check_address(link.head)
     head = parse_address(link.head)
+    token = read_token(Path(link.token_file) if link.token_file else None)
     if listens:
         _check_listening(link)
     if not head.is_secure:
@@ -64,7 +65,6 @@ async def secure_node(
         return None
     check_node_name(node)
     own = folder / node / "tls"
-    token = read_token(Path(link.token_file) if link.token_file else None)
     present = await trio.to_thread.run_sync(_usable, own, token)
     if present is not None:
         security = files_of(node, own)

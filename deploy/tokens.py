@@ -153,9 +153,12 @@ class TokenStore:
 def read_token(file: Path | None) -> JoinToken | None:
     """The token that this process was given, in a file or in its environment; None without one.
 
+    It is taken out of the environment: what this process starts does not inherit it.
+
     Raises:
         TokenError: it is none, or its file cannot be read. The text is not repeated.
     """
+    given = os.environ.pop(ENVIRONMENT, "")
     if file is not None:
         try:
             with file.open("rb") as opened:
@@ -164,7 +167,7 @@ def read_token(file: Path | None) -> JoinToken | None:
             raise TokenError(f"cannot read the join token in {file}: {error.strerror}") from error
         source = str(file)
     else:
-        text, source = os.environ.get(ENVIRONMENT, ""), ENVIRONMENT
+        text, source = given, ENVIRONMENT
         if not text.strip():
             return None
     match = _FORM.fullmatch(text.strip())

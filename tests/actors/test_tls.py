@@ -20,6 +20,9 @@ from envs_node.actors.post import Post
 from envs_node.actors.sockets import failed_handshakes, knock, listening, relisten
 from envs_node.actors.tls import AUTHORITY, STRANGER, Peers, Security, sender_belongs
 from envs_node.deploy.authority import Authority
+from envs_node.deploy.certificates import read_request
+from envs_node.deploy.credentials import own_key
+from envs_node.deploy.signing import make_request, sign
 from envs_node.messages import codec
 from envs_node.messages.base import WIRE_BYTES_MAX, ActorName, Message, RunId
 from envs_node.messages.enrol import FetchAuthority
@@ -79,7 +82,39 @@ async def test_a_node_may_not_join_as_another(tmp_path: Path) -> None:
         answer = await world.ref(links, "node/gpu-0").ask(join, timeout_s=10)
 
     assert isinstance(answer, JoinFailed)
-    assert "may not join as gpu-1" in answer.reason
+    assert "may not come or go as gpu-1" in answer.reason
+
+
+async def test_a_node_may_not_ask_for_the_work_of_another(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    other = WorkWanted(worker=ActorName("work/gpu-1-0"))
+    async with world.open(), open_links(security=world.node("gpu-0")) as links:
+        with pytest.raises(ActorCrashedError, match="may not work as work/gpu-1-0"):
+            await world.ref(links, "work/gpu-0-0").ask(other, timeout_s=10)
+
+
+async def test_a_node_cannot_sign_for_others(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    own = world.node("gpu-0")
+    assert own.certificate is not None
+    assert own.key is not None
+    forged = sign(
+        read_request(make_request(own_key(tmp_path / "forged"), "gpu-1")),
+        names=("gpu-1",),
+        certificate=own.certificate.read_bytes(),
+        key=own.key.read_bytes(),
+        now_s=time.time(),
+    )
+    chain = tmp_path / "forged" / "node.pem"
+    chain.write_bytes(forged + own.certificate.read_bytes())
+    liar = Security(
+        node="gpu-1", authority=own.authority, certificate=chain, key=tmp_path / "forged/key.pem"
+    )
+    async with world.open():
+        answer = await knocked(world.url, liar, encoded(ASK, "work/gpu-1-0"))
+
+    assert isinstance(answer, ActorFailed)
+    assert "its certificate is not one of ours" in answer.reason
 
 
 async def test_a_stranger_is_told_to_enrol_and_logged_once(tmp_path: Path) -> None:
