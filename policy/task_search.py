@@ -103,10 +103,12 @@ class TaskSearch:
         return Idle(retry_ms=RETRY_MS)
 
     def renew(self, branch_id: BranchId, lease: int, now_ns: int) -> Renewed | LeaseLapsed:
-        """Extend a lease."""
+        """Extend a lease; one that is over holds again, as long as nobody took the branch back.
+
+        So a head that was away finds the branches still driven that were.
+        """
         if self._branches.renew(branch_id, lease, now_ns):
             return Renewed(branch_id=branch_id, lease=lease)
-        self.lapse(now_ns)  # who is told that a lease is over has lost the branch, too
         return LeaseLapsed(branch_id=branch_id, lease=lease, reason=_LAPSED)
 
     def node_reached(self, report: NodeReached, now_ns: int) -> Renewed | LeaseLapsed:

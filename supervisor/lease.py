@@ -50,10 +50,14 @@ class LeaseTable(Generic[ItemT]):
         return lease is not None and lease.number == number and now_ns < lease.until_ns
 
     def renew(self, item: ItemT, number: int, *, now_ns: int, length_ns: int) -> bool:
-        """Keep a lease that still holds; False means it is lost. Never shortens it."""
-        if not self.holds(item, number, now_ns=now_ns):
+        """Keep a lease that was not taken back; False means it is lost. Never shortens it.
+
+        One that is over, and that nobody took back yet, holds again: the one who lends it has been
+        away, and its holder may not have been.
+        """
+        lease = self._leases.get(item)
+        if lease is None or lease.number != number:
             return False
-        lease = self._leases[item]
         until_ns = max(lease.until_ns, now_ns + length_ns)
         self._leases[item] = msgspec.structs.replace(lease, until_ns=until_ns, length_ns=length_ns)
         return True
