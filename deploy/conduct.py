@@ -30,7 +30,8 @@ _POLL_S = 0.5
 _LOOK_S = 5.0
 _STOP_S = 30.0
 _CLIENT = ActorName("client")
-_POLL_TIMEOUT_S = 30.0
+_POLL_TIMEOUT_S = 5.0
+"""A head that died answers nothing: so long it takes to see that another is in its place."""
 _SILENCE_S = 300.0
 """After so long without an answer the run is given up here; it may go on without us."""
 
@@ -119,14 +120,19 @@ async def _conduct(
     answer = await _ask_head(post, request)
     if answer is not None and not isinstance(answer, RunStarted):
         raise RunNotStartedError(f"the run was not started: {getattr(answer, 'reason', answer)}")
+    is_lost = False
     try:
         return await _watch(post, request, watch, silence_s)
+    except RunLostError:
+        is_lost = True
+        raise
     finally:
-        with (
-            trio.CancelScope(shield=True),
-            contextlib.suppress(AskTimeoutError, ActorCrashedError),
-        ):
-            await head.ask(StopRun(run=request.run), timeout_s=_STOP_S)
+        if not is_lost:
+            with (
+                trio.CancelScope(shield=True),
+                contextlib.suppress(AskTimeoutError, ActorCrashedError),
+            ):
+                await head.ask(StopRun(run=request.run), timeout_s=_STOP_S)
 
 
 async def _ask_head(post: Post, request: StartRun) -> object:
@@ -148,9 +154,11 @@ async def _watch(post: Post, request: StartRun, watch: Watch, silence_s: float) 
         try:
             progress = await scheduler.ask(ProgressWanted(), timeout_s=_POLL_TIMEOUT_S)
         except (AskTimeoutError, ActorCrashedError) as error:
-            reason = await _go_on(post, request) or str(error)
+            reason = await _go_on(post, request)
+            if not reason:  # it is on, and its scheduler is busy or starts again
+                heard_s = trio.current_time()
             if trio.current_time() - heard_s > silence_s:
-                raise RunLostError(request.run, reason) from error
+                raise RunLostError(request.run, reason or str(error)) from error
         else:
             heard_s = trio.current_time()
             if isinstance(progress, Progress):
@@ -193,7 +201,7 @@ async def _go_on(post: Post, request: StartRun) -> str:
     again = msgspec.structs.replace(request, tasks=(), is_resumed=True)
     reason = ""
     try:
-        await head.ask(Resolve(prefix=HEAD), timeout_s=_HELLO_S)
+        await head.ask(Resolve(prefix=HEAD), timeout_s=_POLL_TIMEOUT_S)
         for asked in (again, request):  # it may have died before the run was begun
             answer = await head.ask(asked, timeout_s=_START_S)
             if isinstance(answer, RunStarted):
