@@ -75,9 +75,8 @@ def run_until_interrupted(
         outcome = trio.run(guarded)
     finally:
         leaving.cancel()
-        if not stopping:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        for number, handler in before.items():  # deaf to the very end: Python's own end, too
+            signal.signal(number, signal.SIG_IGN if stopping else handler)
     if outcome is None:
         raise Interrupted(f"stopped by a signal; {hint}")
     return outcome
