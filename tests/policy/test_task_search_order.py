@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -66,7 +66,8 @@ def random_graph(seed: int) -> FakeScreen:
     def merged(state: str) -> str:
         return "/".join([START, *sorted(state.split("/")[1:])])
 
-    moves, proposals = {}, {}
+    moves: dict[tuple[str, str], str] = {}
+    proposals: dict[str, Sequence[tuple[Action, int]]] = {}
     for state in sorted(tree.proposals):
         proposals.setdefault(merged(state), tree.proposals[state])
     for state, drawn in proposals.items():
