@@ -83,7 +83,7 @@ def _undisturbed(
 ) -> tuple[RunFolder, float]:
     with Overseer(folder) as overseer:
         stage = Stage(overseer, settings.play)
-        with stage.open().asking() as probe:
+        with stage.open(fits=False).asking() as probe:
             stage.wait_open(probe)
             began_s = time.monotonic()
             status = stage.search().wait(timeout=1800)
@@ -108,9 +108,9 @@ class _Stormy:
     def outcome(self, calm: RunFolder, whole_bytes: float) -> Outcome:
         """Run it, stop everything, and look what is left and what was found."""
         with Residue(self._overseer.folder) as residue:
-            with self._overseer, self._stage.open().asking() as probe:
+            with self._overseer, self._open().asking() as probe:
                 self._stage.wait_open(probe)
-                self._act(probe, whole_bytes)
+                self._act(whole_bytes)
             self._findings += [f"left behind: {line}" for line in residue.left()]
         self._findings += [
             f"{end.service} ended by itself with {end.status} "
@@ -133,7 +133,10 @@ class _Stormy:
             wall_s=self._wall_s,
         )
 
-    def _act(self, probe: Probe, whole_bytes: float) -> None:
+    def _open(self) -> Probe:
+        return self._stage.open(fits=self._settings.fit_share > 0)
+
+    def _act(self, whole_bytes: float) -> None:
         self._began_s = time.monotonic()
         stage = self._stage
         search = stage.search()
@@ -160,12 +163,13 @@ class _Stormy:
 
     def _draw(self, phase: Phase, count: int) -> list[Plan]:
         settings = self._settings
+        absent = set(settings.spare) | (set() if settings.fit_share else {"trainer"})
         return draw(
             settings.seed,
             phase,
             count,
             lease_s=settings.play.lease_ms / 1000,
-            spare=frozenset(settings.spare),
+            spare=frozenset(absent),
             kill_share=settings.kill_share,
         )
 

@@ -85,8 +85,8 @@ class Stage:
         self.head_url = _free_address()
         write_tasks(overseer.folder / "tasks", play.make_tasks())
 
-    def open(self) -> Probe:
-        """Start every role; the probe that watches them."""
+    def open(self, *, fits: bool = True) -> Probe:
+        """Start every role; the probe that watches them. The trainer only for a stage that fits."""
         nodes = str(self.overseer.folder / "nodes")
         start = self.overseer.start
         runs = ("--folder", str(self.runs))
@@ -95,7 +95,7 @@ class Stage:
         if not wait_for(lambda: "head listens at" in head.story(), UP_S):
             raise AssertionError(f"no head within {UP_S:g} s:\n{head.story()}")
         joining = ("--head", self.head_url, "--folder", nodes)
-        for role in ("policy", "trainer"):
+        for role in ("policy", "trainer")[: 1 + fits]:
             start(role, *_role(role), *joining, "--listen", _free_address())
         for name in DESKTOPS:
             count = ("--desktop.count", str(self.play.desktops))

@@ -10,7 +10,7 @@ from tests.chaos.experiment import Outcome, Settings, experiment
 from tests.chaos.overseer import tails
 from tests.chaos.stage import Play
 
-OTHERS = ("policy", "desktops-a", "desktops-b", "trainer")
+OTHERS = ("policy", "desktops-a", "desktops-b")
 
 
 def _is_well(outcome: Outcome, faults: int) -> None:
