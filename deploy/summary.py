@@ -39,6 +39,8 @@ class SearchSummary(msgspec.Struct, frozen=True, kw_only=True):
     lost: int
     states: dict[str, int]
     """Tasks by how they ended."""
+    tasks_lost: tuple[str, ...] = ()
+    """Those of which a branch was given up, through no failure of the policy."""
 
 
 class EvalSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +56,10 @@ class EvalSummary(msgspec.Struct, frozen=True, kw_only=True):
     k: int
     new_actions: int
     verdicts: dict[str, int]
+    judged: int = 0
+    """Tasks of which every rollout was judged; the others count with those that were."""
+    unjudged: tuple[str, ...] = ()
+    """The others: each with how many of its rollouts were judged."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +103,7 @@ def summarise_search(progress: Progress, desktops: int) -> SearchSummary:
         reassigned=_sum(tasks, "reassigned"),
         lost=_sum(tasks, "lost"),
         states=dict(sorted(Counter(task.state for task in tasks).items())),
+        tasks_lost=tuple(task.task_id for task in tasks if task.lost),
     )
 
 
@@ -117,6 +124,11 @@ def summarise_eval(progress: Progress, policy: str, rollouts: int, k: int) -> Ev
         if len(drawn) >= k:
             pass_k.append(pass_at_k(sum(drawn), len(drawn), k))
     chance = random.Random(0)
+    unjudged = tuple(
+        f"{task.task_id} ({len(task.rollouts)} of {rollouts + 1} rollouts)"
+        for task in progress.tasks
+        if len(task.rollouts) <= rollouts
+    )
     return EvalSummary(
         policy=policy,
         tasks=len(progress.tasks),
@@ -127,6 +139,8 @@ def summarise_eval(progress: Progress, policy: str, rollouts: int, k: int) -> Ev
         k=k,
         new_actions=_sum(progress.tasks, "new_actions"),
         verdicts=_verdicts(progress.tasks),
+        judged=len(progress.tasks) - len(unjudged),
+        unjudged=unjudged,
     )
 
 

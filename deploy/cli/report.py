@@ -41,6 +41,7 @@ def _search(search: SearchSummary) -> list[str]:
         f"{search.uncertified} not reproduced",
         f"replay mismatches  {search.replay_mismatches} of {search.replays} compared replays "
         f"({search.replay_mismatch_rate:.1%})",
+        *([f"branches given up  in {', '.join(search.tasks_lost)}"] if search.tasks_lost else []),
     ]
 
 
@@ -62,7 +63,7 @@ def _compare(before: EvalSummary, after: EvalSummary) -> list[str]:
     ]
     lines = [f"held-out           {before.tasks} tasks, before and after the fit"]
     lines += [f"  {name:<17}{_share(old)}  ->  {_share(new)}" for name, old, new in pairs]
-    return lines
+    return [*lines, *_unjudged(before), *_unjudged(after)]
 
 
 def _eval(result: EvalSummary) -> list[str]:
@@ -74,6 +75,17 @@ def _eval(result: EvalSummary) -> list[str]:
         f"  pass@1           {_share(result.pass_1)}",
         f"  pass@{result.k}           {_share(result.pass_k)}",
         f"verdicts           {verdicts or 'none'}",
+        *_unjudged(result),
+    ]
+
+
+def _unjudged(result: EvalSummary) -> list[str]:
+    """Name the tasks whose numbers are not whole; nothing where all are."""
+    if not result.unjudged:
+        return []
+    return [
+        f"judged             {result.judged}/{result.tasks} tasks; not, or not wholly: "
+        + ", ".join(result.unjudged)
     ]
 
 

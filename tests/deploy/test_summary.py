@@ -89,3 +89,28 @@ def test_a_summary_is_told_in_lines() -> None:
 
     assert text.startswith("run r-1 (envs-node 0)")
     assert "distinct" in text
+
+
+def test_tasks_that_were_lost_are_listed_and_not_averaged_over() -> None:
+    whole = ((True, True), (False, True))
+    tasks = tuple(
+        _task(f"a-{number}", rollouts=whole if number >= 12 else ()) for number in range(500)
+    )
+
+    result = summarise_eval(Progress(tasks=tasks, is_over=True), "p", rollouts=1, k=1)
+    text = as_text(Summary(run="r", version="1", eval_after=result))
+
+    assert (result.judged, len(result.unjudged)) == (488, 12)
+    assert result.greedy.tasks == 488
+    assert result.pass_1.value == 1.0
+    assert "488/500 tasks" in text
+    assert all(f"a-{number} (0 of 2 rollouts)" in text for number in range(12))
+
+
+def test_tasks_of_a_search_whose_branches_were_given_up_are_listed() -> None:
+    tasks = (_task("a-0", lost=1), _task("a-1"))
+
+    found = summarise_search(Progress(tasks=tasks, is_over=True), desktops=1)
+
+    assert found.tasks_lost == ("a-0",)
+    assert "given up  in a-0" in as_text(Summary(run="r", version="1", search=found))
