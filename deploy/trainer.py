@@ -115,20 +115,24 @@ async def fit_where(post: Post, links: NngLinks, request: Fit, watch: OnFit) -> 
     while trio.current_time() - heard_s < _SILENCE_S:
         try:
             place = await _find(head)
-            if place and place != where:
-                if where:
-                    links.drop(where)
-                where = place
-                post.add_route(TRAINER, links.to(where))
+        except (AskTimeoutError, ActorCrashedError) as error:
+            place, reason = where, str(error)  # a trainer fits on though its head is away
+        if place and place != where:
             if where:
+                links.drop(where)
+            where = place
+            post.add_route(TRAINER, links.to(where))
+        if where:
+            try:
                 answer = _news(await trainer.ask(request, timeout_s=_ASK_S), watch)
+            except (AskTimeoutError, ActorCrashedError) as error:
+                reason = str(error)
+            else:
                 if answer is not None:
                     return answer
                 heard_s = trio.current_time()
-            else:
-                reason = f"{head.name} knows of none"
-        except (AskTimeoutError, ActorCrashedError) as error:
-            reason = str(error)
+        else:
+            reason = reason or "the head knows of none"
         await trio.sleep(_POLL_S)
     raise TrainerLostError(reason)
 
