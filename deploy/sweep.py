@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -9,7 +10,7 @@ import socket
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -81,12 +82,13 @@ def sweep(state: Path | None = None, *, is_dry: bool = False) -> tuple[Swept, ..
     state = state or state_folder()
     folders = sorted(path for path in state.iterdir() if path.is_dir())
     spared = frozenset((os.getpid(), *_ancestors(), *_living(folders)))
+    groups = functools.cache(_our_cgroups)  # a walk that a start without dead owners is spared
     found = []
     for folder in folders:
         try:
             with _taken(folder) as owner:
                 if owner is not None:
-                    found.append(_sweep_owner(folder, owner, spared, is_dry=is_dry))
+                    found.append(_sweep_owner(folder, owner, spared, groups(), is_dry=is_dry))
         except FileNotFoundError:  # somebody else has just swept it, or it went by itself
             continue
         except OSError as error:
@@ -137,7 +139,9 @@ def _read(folder: Path) -> Owner:
     return Owner(id=name, process=nobody, node="", uid=os.geteuid(), scratch="", since="")
 
 
-def _sweep_owner(folder: Path, owner: Owner, spared: frozenset[int], *, is_dry: bool) -> Swept:
+def _sweep_owner(
+    folder: Path, owner: Owner, spared: frozenset[int], cgroups: list[str], *, is_dry: bool
+) -> Swept:
     """Processes first, for they use the rest; the record last, so that a sweep can be repeated."""
     left: list[str] = []
 
@@ -152,7 +156,7 @@ def _sweep_owner(folder: Path, owner: Owner, spared: frozenset[int], *, is_dry: 
                 left.append(f"{kind} {thing}: {error.strerror or error}")
         return tuple(gone)
 
-    groups = _cgroups(owner)
+    groups = [group for group in cgroups if PREFIX + owner.id in group.split("/")]
     processes = _processes(owner, groups, spared)
     killed = each("process", list(processes), lambda name: _kill(processes[name]))
     mine = [folder, *_scratch(owner)]
@@ -179,7 +183,8 @@ def _processes(owner: Owner, groups: list[str], spared: frozenset[int]) -> dict[
     found = [process for process, _ in processes_with(OWNER_VARIABLE, frozenset((owner.id,)))]
     for group in groups:
         for pid in Path(group, "cgroup.procs").read_text().split():
-            found.append(Process.of(int(pid)))
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                found.append(Process.of(int(pid)))
     return {f"{p.pid} {_name(p.pid)}": p for p in found if p.pid not in spared}
 
 
@@ -225,15 +230,15 @@ def _mounts_below(folders: list[Path]) -> list[str]:
     return sorted(points, key=len, reverse=True)
 
 
-def _cgroups(owner: Owner) -> list[str]:
-    """Control groups that are named after the owner, and those in them, the innermost first."""
+def _our_cgroups() -> list[str]:
+    """Control groups that are named after owners, and those in them, the innermost first."""
     found: list[str] = []
     for line in _MOUNTS.read_text(errors="replace").splitlines():
         before, _, after = line.partition(" - ")
         if after.split()[0] not in ("cgroup", "cgroup2"):
             continue
         for folder, _, _ in os.walk(before.split()[4]):
-            if PREFIX + owner.id in folder.split("/"):
+            if any(part.startswith(PREFIX) for part in folder.split("/")):
                 found.append(folder)
     return sorted(found, key=len, reverse=True)
 
