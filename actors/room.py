@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import structlog
 import trio
 
 CHECK_S = 1.0
 
 _log = structlog.get_logger(__name__)
+
+
+class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a run leaves on the disk."""
+
+    free_bytes_min: int = 256 * 1024 * 1024
+    """With less than this free the run pauses until there is room; 0 pauses when writes fail."""
 
 
 class Room:

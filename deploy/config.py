@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from envs_node.actors.room import JournalSettings
 from envs_node.messages.base import EnvsError
 from envs_node.messages.fit import FitSettings
 from envs_node.messages.lifecycle import SearchSettings
@@ -55,13 +56,6 @@ class LinkSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """File with a join token, for a node that has no certificate yet; else ENVS_NODE_TOKEN."""
     silence_s: float = 300.0
     """How long `search --head` waits for a head that went away, before it gives the run up."""
-
-
-class JournalSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a run leaves on the disk."""
-
-    free_bytes_min: int = 256 * 1024 * 1024
-    """With less than this free the run pauses until there is room; 0 pauses when writes fail."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -9,13 +9,13 @@ from typing import Annotated, Self
 import tyro
 
 from envs_node.actors.ledger.store import LedgerStore
+from envs_node.actors.room import JournalSettings
 from envs_node.deploy.cli.console import run_until_interrupted
 from envs_node.deploy.cli.verb import Verb, load_configured, require_checker, require_host
 from envs_node.deploy.conduct import Watch, conduct_here, run_request
 from envs_node.deploy.config import (
     Config,
     DesktopSettings,
-    JournalSettings,
     PolicySettings,
 )
 from envs_node.deploy.logs import keep_logs

@@ -9,13 +9,13 @@ from typing import Literal
 
 import msgspec
 
+from envs_node.actors.room import JournalSettings
 from envs_node.deploy.cli.console import Interrupted, run_until_interrupted, tell
 from envs_node.deploy.cli.verb import Verb, load_configured, require_checker, require_host
 from envs_node.deploy.config import (
     Config,
     ConfigError,
     DesktopSettings,
-    JournalSettings,
     LinkSettings,
     PolicySettings,
     check_config,

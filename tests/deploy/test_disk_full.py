@@ -14,7 +14,7 @@ import trio
 from structlog.testing import capture_logs
 
 from envs_node.actors.ledger.store import LedgerStore
-from envs_node.deploy.config import JournalSettings
+from envs_node.actors.room import JournalSettings
 from envs_node.deploy.parts import HeadParts
 from envs_node.deploy.replay import replay_run
 from envs_node.messages.journal import JournalWriter, read_journal
