@@ -28,7 +28,7 @@ from envs_node.deploy.slot import tell_crash
 from envs_node.deploy.summary import Summary, summarise_search
 from envs_node.messages.base import ActorName, EnvsError, TaskId
 from envs_node.messages.journal import JournalError
-from envs_node.messages.lifecycle import SearchSettings, StartRun
+from envs_node.messages.lifecycle import Crashed, SearchSettings, StartRun
 from envs_node.messages.search import Progress, ProgressWanted, Tick
 from envs_node.messages.tasks import Task
 from envs_node.supervisor.child import ChildSpec
@@ -50,6 +50,7 @@ class HeadRuns:
         supervisor: takes the run's tree as a child.
         extra: children that live and die with a run, such as this node's own desktops.
         parts: what it needs of the world; the real things unless given.
+        publish: told of every crash of an actor of the run.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class HeadRuns:
         checker: str,
         extra: Callable[[], list[ChildSpec]] = list,
         parts: HeadParts | None = None,
+        publish: Callable[[Crashed], None] = tell_crash,
     ) -> None:
         self._post = post
         self._supervisor = supervisor
@@ -72,6 +74,7 @@ class HeadRuns:
         self._checker = checker
         self._extra = extra
         self._parts = parts or HeadParts()
+        self._publish = publish
         self._folder: RunFolder | None = None
         self._journal: RunJournal | None = None
 
@@ -99,7 +102,7 @@ class HeadRuns:
             request.run,
             self._children(folder, journal, tasks, is_resumed=request.is_resumed),
             chance=self._parts.chance(),
-            publish=tell_crash,
+            publish=self._publish,
         )
         _log.info("run.started", run=request.run, tasks=len(tasks), resumed=request.is_resumed)
         await self._supervisor.start_child(

@@ -82,7 +82,8 @@ class Health:
         """A supervisor saw a child die, of this desktop's slot if it is given."""
         child = crashed.child if desktop_id is None else f"{crashed.child}/{desktop_id}"
         self._restarts += 1
-        self._crashes.append((trio.current_time(), child, crashed.error))
+        if crashed.cause != "preempted":  # it went down with what it stands on, which is told of
+            self._crashes.append((trio.current_time(), child, crashed.error))
         if desktop_id is not None:
             self.desktop(desktop_id, "starting", detail=crashed.error)
 

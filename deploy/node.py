@@ -85,6 +85,7 @@ async def open_head(
         policy="" if policy is None else policy.name,
         checker=checker.version,
         extra=own_children,
+        publish=_publishing(health),
     )
 
     def make_head() -> HeadActor:

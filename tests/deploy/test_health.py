@@ -93,6 +93,18 @@ async def test_crashes_are_counted_and_are_trouble_for_a_minute(
     assert later.degraded == ()
 
 
+async def test_a_child_that_went_down_with_another_is_counted_and_no_trouble_of_its_own() -> None:
+    health = Health()
+    health.crashed(Crashed(child="launcher", error="killed", restarts=0))
+    health.crashed(Crashed(child="work", error="", restarts=0, cause="preempted"), D0)
+
+    report = health.report()
+
+    assert report.restarts == 2
+    (reason,) = report.degraded
+    assert reason.startswith("launcher crashed once within 60 s and was started again: killed;")
+
+
 async def test_a_mark_counts_until_it_is_cleared_or_its_time_is_over(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
