@@ -46,7 +46,13 @@ class Demo(RunVerb, frozen=True, kw_only=True):
 
     def run(self) -> int:
         """Search, fit, measure before and after, and print the summary."""
-        config = Config(desktop=self.desktop, policy=self.policy, search=self.search, fit=self.fit)
+        config = Config(
+            desktop=self.desktop,
+            policy=self.policy,
+            search=self.search,
+            fit=self.fit,
+            journal=self.journal,
+        )
         check_config(config)
         folder = RunFolder(run_path(self.run_folder, "demo"))
         wall_s: dict[str, float] = {}

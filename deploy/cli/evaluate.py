@@ -43,7 +43,9 @@ class Eval(RunVerb, frozen=True, kw_only=True):
         search = msgspec.structs.replace(
             self.search, rollouts=self.rollouts, temperature=self.temperature
         )
-        config = Config(desktop=self.desktop, policy=self.policy, search=search)
+        config = Config(
+            desktop=self.desktop, policy=self.policy, search=search, journal=self.journal
+        )
         check_config(config)
         if self.rollouts < 1 or self.k < 1:
             given = f"--rollouts is {self.rollouts} and --k is {self.k}"
