@@ -19,7 +19,7 @@ Read: TypeAlias = Callable[[memoryview, Any], ResultT]
 """Makes something of the bytes that came, which are gone when it returns, and of nng's handle of
 the pipe that they came by."""
 _ffi, _lib = pynng.ffi, pynng.lib
-SEND_MS = 30_000
+SEND_S = 30.0
 """How long a reply waits while its asker's connection is busy with others: then it is dropped, and
 the asker, who is frozen or gone, asks again when it wakes."""
 _POLL_S = (0.001, 0.05)
@@ -112,8 +112,9 @@ class _Context:
 
     def _end_sending(self) -> int:
         """Cancel it unless it is done, and free what was not sent. Returns nng's result."""
-        _lib.nng_aio_cancel(self._sending)
-        _lib.nng_aio_wait(self._sending)
+        if _lib.nng_aio_busy(self._sending):
+            _lib.nng_aio_cancel(self._sending)
+            _lib.nng_aio_wait(self._sending)
         result: int = _lib.nng_aio_result(self._sending)
         if result:
             unsent = _lib.nng_aio_get_msg(self._sending)
@@ -157,9 +158,9 @@ class RequestContext(_Context):
 class ReplyContext(_Context):
     """Takes a request, and answers it before it takes another."""
 
-    def __init__(self, socket: pynng.Socket, *, send_ms: int = SEND_MS) -> None:
+    def __init__(self, socket: pynng.Socket, *, send_s: float = SEND_S) -> None:
         super().__init__(socket)
-        _lib.nng_aio_set_timeout(self._sending, send_ms)
+        self._send_s = send_s
 
     async def receive(self, read: Read[ResultT]) -> ResultT:
         """Wait for a request.
@@ -175,8 +176,13 @@ class ReplyContext(_Context):
 
     async def wait_sent(self) -> bool:
         """Wait until the answer is on its way; False when its asker took nothing for too long."""
-        pause_s, longest_s = _POLL_S
-        while _lib.nng_aio_busy(self._sending):  # nng has no event for that
-            await trio.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, longest_s)
+        if _lib.nng_aio_busy(self._sending):
+            await self._poll_sending()
         return self._end_sending() == 0
+
+    async def _poll_sending(self) -> None:
+        pause_s, longest_s = _POLL_S
+        with trio.move_on_after(self._send_s):
+            while _lib.nng_aio_busy(self._sending):  # nng has no event for that
+                await trio.sleep(pause_s)
+                pause_s = min(pause_s * 1.5, longest_s)

@@ -137,9 +137,9 @@ async def _hear_all(actor: Actor[_HeardT], post: Post, mailbox: Mailbox) -> None
                 recorder.heard(request)
             actor.envelope = request
             answer = await actor.hear(cast(_HeardT, request.message))
-            answers.put(request, answer)
             if is_journalled and recorder is not None and not mailbox.is_closed:
                 recorder.answered(request, answer)
+            answers.put(request, answer)
         mailbox.answer(answer)
 
 

@@ -131,7 +131,7 @@ async def test_answers_that_are_not_taken_are_dropped_in_time_and_others_get_the
     results: list[bool] = []
 
     async def answer(socket: pynng.Rep0) -> None:
-        context = ReplyContext(socket, send_ms=200)
+        context = ReplyContext(socket, send_s=0.2)
         try:
             while True:
                 data = await context.receive(as_bytes)
