@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pynng
 
-from envs_node.actors.address import Address, AddressError, UntrustedError, parse_address
+from envs_node.actors.address import Address, AddressError, parse_address
 from envs_node.actors.tls import HEAD_NAME, Peers, Security
 from envs_node.messages.base import WIRE_BYTES_MAX
 
@@ -23,11 +23,6 @@ _HANDSHAKES = {
     "timeout": "it said nothing",
 }
 """What nng counts of peers that could not connect to a listener, and what it means."""
-_KNOCK_MS = 10_000
-_DISTRUST = frozenset(
-    getattr(pynng.lib, f"NNG_E{name}") for name in ("CRYPTO", "PEERAUTH", "CONNSHUT", "PROTO")
-)
-"""How dialling ends when somebody is there, and is not whom we want."""
 
 
 class Listening(NamedTuple):
@@ -70,29 +65,6 @@ def redial(socket: pynng.Req0, url: str, security: Security | None = None) -> No
         socket.dial(address.bare, block=False)
     except pynng.NNGException as error:
         raise AddressError(url, str(error)) from error
-
-
-def knock(url: str, security: Security | None, request: bytes) -> bytes | None:
-    """Ask once, to learn who is there: the answer, or None when nobody gives one. Blocks.
-
-    Raises:
-        UntrustedError: they do not prove to be who they should be, or one of us encrypts and the
-            other does not.
-        AddressError, SecurityError: see `dial`.
-    """
-    with pynng.Req0(
-        recv_max_size=WIRE_BYTES_MAX, recv_timeout=_KNOCK_MS, send_timeout=_KNOCK_MS
-    ) as socket:
-        address = _prepare(socket, url, security)
-        try:
-            socket.dial(address.bare, block=True)
-            socket.send(request)
-            answer: bytes = socket.recv()
-        except pynng.NNGException as error:
-            if error.errno in _DISTRUST:
-                raise UntrustedError(url, address.node or HEAD_NAME) from error
-            return None
-        return answer
 
 
 def _prepare(socket: pynng.Req0, url: str, security: Security | None) -> Address:
@@ -161,19 +133,31 @@ def _need(security: Security | None, url: str) -> Security:
 
 def failed_handshakes(socket: pynng.Rep0) -> Counter[str]:
     """Why peers could not connect to the listeners of this socket, and how often, so far."""
+    found: Counter[str] = Counter()
+    for listener in socket.listeners:
+        for name, count in count_events(listener).items():
+            if name in _HANDSHAKES:
+                found[_HANDSHAKES[name]] += count
+    return found
+
+
+def count_events(end: pynng.Listener | pynng.Dialer) -> Counter[str]:
+    """What nng has counted at a listener or dialler: `connect`, `refused`, `auth`, `other` …"""
     ffi, lib = pynng.ffi, pynng.lib
     snapshot = ffi.new("nng_stat **")
     if lib.nng_stats_get(snapshot):
         return Counter()
     try:
-        found: Counter[str] = Counter()
-        for listener in socket.listeners:
-            stat = lib.nng_stat_child(lib.nng_stat_find_listener(snapshot[0], listener.listener))
-            while stat != ffi.NULL:
-                reason = _HANDSHAKES.get(ffi.string(lib.nng_stat_name(stat)).decode())
-                if reason is not None:
-                    found[reason] += lib.nng_stat_value(stat)
-                stat = lib.nng_stat_next(stat)
-        return found
+        if isinstance(end, pynng.Dialer):
+            found = lib.nng_stat_find_dialer(snapshot[0], end.dialer)
+        else:
+            found = lib.nng_stat_find_listener(snapshot[0], end.listener)
+        counted: Counter[str] = Counter()
+        stat = lib.nng_stat_child(found) if found != ffi.NULL else ffi.NULL
+        while stat != ffi.NULL:
+            if lib.nng_stat_type(stat) == lib.NNG_STAT_COUNTER:
+                counted[ffi.string(lib.nng_stat_name(stat)).decode()] = lib.nng_stat_value(stat)
+            stat = lib.nng_stat_next(stat)
+        return counted
     finally:
         lib.nng_stats_free(snapshot[0])

@@ -13,11 +13,10 @@ import structlog
 import trio
 
 from envs_node.actors import tls
-from envs_node.actors.address import UntrustedError
 from envs_node.actors.base import Actor
 from envs_node.actors.frames import BUSY, NO_ANSWER, REFUSED
+from envs_node.actors.knock import knock
 from envs_node.actors.post import Post
-from envs_node.actors.sockets import knock
 from envs_node.actors.tls import Security
 from envs_node.deploy import authority
 from envs_node.deploy.certificates import digest_of, read_certificate
@@ -32,8 +31,6 @@ from envs_node.messages.lifecycle import ActorFailed
 _ASK_S = 15.0
 _RETRY_S = 0.5
 _RENEWAL_S = 600.0
-_DISTRUSTED_MAX = 3
-"""So often in turn somebody must fail to prove who they are before we believe that they cannot."""
 
 _log = structlog.get_logger(__name__)
 
@@ -133,8 +130,7 @@ async def expect_plain(url: str) -> None:
     Raises:
         UntrustedError: it does.
     """
-    request = _addressed(FetchAuthority(), tls.STRANGER)
-    await trio.to_thread.run_sync(knock, url, None, request, abandon_on_cancel=True)
+    await knock(url, None, _addressed(FetchAuthority(), tls.STRANGER))
 
 
 async def keep_certified(post: Post, node: str, tls_folder: Path) -> None:
@@ -155,17 +151,10 @@ async def keep_certified(post: Post, node: str, tls_folder: Path) -> None:
 
 async def _ask(url: str, security: Security | None, message: Message, sender: ActorName) -> Message:
     """Ask the authority at this address, again and again until somebody is there."""
-    ask = functools.partial(knock, url, security, _addressed(message, sender))
+    request = _addressed(message, sender)
     is_told = False
-    distrusted = 0
     while True:
-        try:
-            answer = await trio.to_thread.run_sync(ask, abandon_on_cancel=True)
-        except UntrustedError:  # or it was just going away
-            answer = None
-            distrusted += 1
-            if distrusted == _DISTRUSTED_MAX:
-                raise
+        answer = await knock(url, security, request)
         if answer is not None and answer not in (NO_ANSWER, BUSY):
             if answer.startswith(REFUSED):
                 raise EnrolError(f"{url} does not take {type(message).__name__} for a message")

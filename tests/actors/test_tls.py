@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs_node.actors.address import AddressError, UntrustedError
+from envs_node.actors.knock import knock
 from envs_node.actors.mailbox import ActorCrashedError
 from envs_node.actors.nng import open_links, serve
 from envs_node.actors.post import Post
-from envs_node.actors.sockets import failed_handshakes, knock, listening, relisten
+from envs_node.actors.sockets import failed_handshakes, listening, relisten
 from envs_node.actors.tls import AUTHORITY, STRANGER, Peers, Security, sender_belongs
 from envs_node.deploy.authority import Authority
 from envs_node.deploy.certificates import read_request
@@ -44,7 +45,7 @@ def encoded(message: Message, sender: str, to: str = ECHO) -> bytes:
 
 async def knocked(url: str, security: Security | None, request: bytes) -> Message | bytes | None:
     """What is answered: decoded, where it is an envelope."""
-    answer = await trio.to_thread.run_sync(knock, url, security, request)
+    answer = await knock(url, security, request)
     if answer is None or len(answer) < 3:
         return answer
     return codec.decode(answer).message if answer[0] > 2 else answer
@@ -209,7 +210,7 @@ async def _fails(url: str, security: Security) -> bool:
     """Whether nothing comes back: refused at once, or cut off."""
     request = encoded(FetchAuthority(), STRANGER, AUTHORITY)
     try:
-        return await trio.to_thread.run_sync(knock, url, security, request) is None
+        return await knock(url, security, request) is None
     except UntrustedError:
         return True
 

@@ -366,3 +366,24 @@ async def test_what_is_signed_is_what_was_asked(tmp_path: Path) -> None:
     assert isinstance(answer, Enrolled)
     assert read_certificate(answer.certificate).node == "gpu-0"
     assert token.secret not in str(msgspec.json.encode(answer))
+
+
+@pytest.mark.slow
+async def test_two_hundred_nodes_of_a_job_share_a_token(head: Head, tmp_path: Path) -> None:
+    token = head.token(uses=200)
+    joined: list[Security] = []
+
+    async def join(number: int) -> None:
+        name = f"gpu-{number}"
+        joined.append(await enrol(head.url, node=name, tls_folder=tmp_path / name, token=token))
+
+    async with head.open():
+        async with trio.open_nursery() as nursery:
+            for number in range(200):
+                nursery.start_soon(join, number)
+        with _fails(EnrolError, "is spent: it was good for 200 nodes"):
+            await join(200)
+        answer = await head.ask(joined[-1])
+
+    assert isinstance(answer, Idle)
+    assert len(head.authority.tokens.records()[0].used) == 200
