@@ -95,12 +95,17 @@ class HeadRuns:
         folder = await self._parts.run_blocking(functools.partial(self._open_folder, request))
         tasks = {task.id: task for task in folder.load_tasks()}
         journal = await self._parts.run_blocking(functools.partial(self._open_journal, folder))
-        folder.reopen()
+        try:
+            folder.reopen()
+            children = self._children(folder, journal, tasks, is_resumed=request.is_resumed)
+        except (EnvsError, OSError):
+            journal.abandon()
+            raise
         self._folder, self._journal = folder, journal
         self._post.recorder = journal.recorder
         tree = Supervisor(
             request.run,
-            self._children(folder, journal, tasks, is_resumed=request.is_resumed),
+            children,
             chance=self._parts.chance(),
             publish=self._publish,
         )

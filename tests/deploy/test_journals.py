@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import msgspec
@@ -9,20 +10,22 @@ import pytest
 
 from envs_node.actors.ledger.store import LedgerStore
 from envs_node.actors.post import Post
+from envs_node.deploy.conduct import run_request
 from envs_node.deploy.config import Config
 from envs_node.deploy.head import RunRefusedError
 from envs_node.deploy.journals import entries_of, is_journalled, open_recorder, thin
+from envs_node.deploy.parts import HeadParts
 from envs_node.deploy.replay import ReplayError, replay_run
-from envs_node.deploy.run_folder import RunFolder, RunFolderError
+from envs_node.deploy.run_folder import RunChangedError, RunFolder, RunFolderError
 from envs_node.messages.base import ActorName, DesktopId, RunId
 from envs_node.messages.desktop import Configure
-from envs_node.messages.journal import JournalError, JournalWriter, read_journal
+from envs_node.messages.journal import JournalError, JournalWriter, read_journal, read_live
 from envs_node.messages.lifecycle import StartRun
 from envs_node.messages.propose import Propose, State
 from envs_node.messages.search import Assign, Progress, ProgressWanted
 from envs_node.messages.tasks import TaskFile
 from envs_node.messages.verify import Verify
-from tests.deploy.fake_node import SETTINGS, FakeNode
+from tests.deploy.fake_node import CONFIG, SETTINGS, FakeNode
 from tests.fakes import fake_task, note_screen
 
 GOLD = TaskFile(name="gold/a", sha256="0" * 64, data=b"gold" * 1000)
@@ -178,3 +181,60 @@ async def test_an_empty_journal_is_nothing_to_replay(tmp_path: Path) -> None:
 
     with pytest.raises(ReplayError, match="nothing to replay"):
         await replay_run(RunFolder(tmp_path))
+
+
+async def test_closed_segments_are_archived_and_the_run_goes_on_from_what_is_left(
+    tmp_path: Path,
+) -> None:
+    parts = HeadParts(open_journal=functools.partial(JournalWriter, segment_bytes=16 * 1024))
+    node = FakeNode(tmp_path, parts=parts)
+    async with node.open():
+        await node.start("r-1")
+        await node.watch(lambda progress: any(task.verified for task in progress.tasks))
+        await node.runs.stop("r-1")
+    journal = tmp_path / "r-1" / "journal"
+    archived = {path.name for path in journal.glob("*.zst")}
+    again = FakeNode(tmp_path, parts=parts)
+    async with again.open():
+        await again.start("r-1", is_resumed=True)
+        progress, folder = await again.finish("r-1")
+
+    assert len(archived) > 1
+    assert [task.state for task in progress.tasks] == ["solved", "solved"]
+    assert (await replay_run(folder)).differences == ()
+    left = {record.kind for record in read_live(journal)}
+    assert "ended" in left
+    closed = [
+        path for path in journal.glob("*.journal") if path.with_suffix(".journal.zst").exists()
+    ]
+    assert sum(path.stat().st_size for path in closed) < 4096, "only how its searches ended"
+
+
+async def test_a_run_goes_on_with_the_policy_it_began_with_unless_forced(tmp_path: Path) -> None:
+    node = FakeNode(tmp_path)
+    async with node.open():
+        await node.start("r-1")
+        before, folder = await node.finish("r-1")
+        manifest = tmp_path / "r-1" / "manifest.json"
+        manifest.write_bytes(manifest.read_bytes().replace(b"fake table", b"fake chair"))
+
+        with pytest.raises(
+            RunChangedError, match="policy 'fake chair', and now it is 'fake table'"
+        ):
+            await node.start("r-1", is_resumed=True)
+        assert folder.has_ended()
+        request = run_request("r-1", CONFIG, (), is_resumed=True, is_forced=True)
+        await node.runs.start(request)
+        after, _ = await node.finish("r-1")
+
+    assert after.tasks == before.tasks
+
+
+async def test_resuming_the_run_that_is_on_changes_nothing(tmp_path: Path) -> None:
+    node = FakeNode(tmp_path)
+    async with node.open():
+        await node.start("r-1")
+        await node.start("r-1", is_resumed=True)
+        progress, _ = await node.finish("r-1")
+
+    assert [task.state for task in progress.tasks] == ["solved", "solved"]
