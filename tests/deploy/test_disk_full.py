@@ -50,7 +50,9 @@ def _fill(path: Path) -> None:
                 continue
 
 
-@pytest.mark.parametrize("free_bytes_min", [1024 * 1024, 0])
+@pytest.mark.parametrize(
+    "free_bytes_min", [1024 * 1024, pytest.param(0, marks=pytest.mark.slow)], ids=["floor", "none"]
+)
 async def test_a_run_on_a_full_disk_pauses_and_goes_on_when_there_is_room(
     disk: Path, free_bytes_min: int
 ) -> None:

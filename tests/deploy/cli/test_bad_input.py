@@ -270,3 +270,10 @@ def test_the_built_in_policy_is_shown(capsys: pytest.CaptureFixture[str]) -> Non
     shown = msgspec.json.decode(capsys.readouterr().out)
     assert caught.value.code == 0
     assert shown["name"].startswith(BASE_POLICY.name)
+
+
+def test_what_goes_on_with_nothing_is_refused(refuse: Refuse) -> None:
+    assert "--force goes on with a run of old: give --resume" in refuse("search", "--force")
+    assert "a desktop node has no runs to go on with" in refuse(
+        "start", "--role", "desktop", "--head", "tcp://127.0.0.1:1", "--resume"
+    )
