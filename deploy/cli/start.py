@@ -33,7 +33,8 @@ class Start(Verb, frozen=True, kw_only=True):
     folder: Path = Path("runs")
     """Where a head keeps its runs; where other nodes keep their journals and logs."""
     listen: str = ""
-    """Address to listen at, for a head or a policy: `tcp://127.0.0.1:7711`, `ipc:///run/x`."""
+    """Address to listen at: `tcp://127.0.0.1:7711`, `ipc:///run/x`; `tls+tcp://0.0.0.0:7711` for
+    other machines."""
     head: str = ""
     """Address of the head, for desktops and policies."""
     resume: bool = False
