@@ -21,6 +21,7 @@ from envs_node.deploy.cli import (
     policy,
     replay,
     search,
+    simulate,
     start,
     status,
     sweep,
@@ -95,6 +96,7 @@ def _fill_standard_streams() -> None:
 def _verbs(config: Config) -> Any:
     """The verbs, with what the configuration file says as their defaults."""
     plain = {"replay": replay.Replay, "doctor": doctor.Doctor, "sweep": sweep.Sweep}
+    plain["simulate"] = simulate.Simulate
     configured = {
         "demo": Demo.configured(config),
         "search": search.Search.configured(config),

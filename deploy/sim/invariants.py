@@ -94,7 +94,9 @@ def _check_ledger(outcome: Outcome, trajectories: tuple[Trajectory, ...]) -> Ite
     watch = outcome.watch
     kept = {trajectory.id: trajectory for trajectory in trajectories}
     paths = Counter((trajectory.task_id, trajectory.path) for trajectory in trajectories)
-    yield from (f"doubled: {key} is kept {count} times" for key, count in paths.items() if count > 1)
+    yield from (
+        f"doubled: {key} is kept {count} times" for key, count in paths.items() if count > 1
+    )
     certified: Counter[str] = Counter()
     for record in watch.tasks.values():
         for leaf in record.accepted.values():
@@ -112,8 +114,8 @@ def _check_ledger(outcome: Outcome, trajectories: tuple[Trajectory, ...]) -> Ite
     distinct = Counter(t.task_id for t in trajectories if t.is_certified)
     for task in outcome.progress.tasks if outcome.progress is not None else ():
         if task.distinct != distinct[task.task_id]:
-            held = distinct[task.task_id]
-            yield f"{task.task_id}: {task.distinct} distinct successes counted, {held} in the ledger"
+            counted, held = task.distinct, distinct[task.task_id]
+            yield f"{task.task_id}: {counted} distinct successes counted, {held} in the ledger"
 
 
 def _may_end_early(task: TaskProgress, outcome: Outcome) -> bool:

@@ -55,6 +55,7 @@ class SimNode:
         live: runs one life; it is cancelled when the node is killed, and returns when its tree
             is told to stop.
         service_s: how long the node takes over each message that arrives.
+        start_s: when its first life begins.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class SimNode:
         *,
         seed: int,
         service_s: float = 0.0,
+        start_s: float = 0.0,
     ) -> None:
         self.name = name
         self.seed = seed
@@ -75,6 +77,7 @@ class SimNode:
         self._network = network
         self._live = live
         self._service_s = service_s
+        self._start_s = start_s
         self._restart_s = 0.0
         self._is_stopped = False
         self.queued_s: list[float] = []
@@ -90,6 +93,7 @@ class SimNode:
 
     async def keep(self) -> None:
         """Live, die, wait, and live again, until stopped."""
+        await trio.sleep(self._start_s)
         while not self._is_stopped:
             life = Life(self, self.lives, self._network, self._service_s)
             self.lives += 1
@@ -139,6 +143,12 @@ class SimNode:
         self._is_stopped = True
         if self.life is not None and not self.life.port.is_dead:
             self.life.tree.stop()
+
+    def leaks(self) -> list[str]:
+        """What was left behind after the stop."""
+        if self.life is not None:
+            return [*self.leaked, f"{self.name} did not stop in time"]
+        return self.leaked
 
     def _look_for_leaks(self, life: Life) -> None:
         if up := life.tree.statistics()["up"]:

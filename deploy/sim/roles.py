@@ -1,11 +1,11 @@
-"""What runs on a simulated node of each role: the trees of `deploy/head.py` and `deploy/slot.py`."""
+"""What runs on a simulated node of each role: the trees of real heads, policies and slots."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import trio
 
@@ -30,7 +30,7 @@ from envs_node.deploy.sim.machine import SimChecker, SimDesktop, Toil
 from envs_node.deploy.sim.node import Life
 from envs_node.deploy.sim.world import World, WorldPolicy
 from envs_node.deploy.slot import SLOT_INTENSITY, DesktopSlot
-from envs_node.messages.base import ActorName, DesktopId, Message
+from envs_node.messages.base import ActorName, DesktopId
 from envs_node.messages.lifecycle import Join, Role, SearchSettings
 from envs_node.messages.propose import Proposal, State
 from envs_node.messages.tasks import Task
@@ -191,7 +191,7 @@ async def _run_tree(life: Life, child: ChildSpec) -> None:
         await life.tree.start_child(child)
 
 
-def _child(life: Life, name: ActorName, make: Callable[[], Actor[Message]]) -> ChildSpec:
+def _child(life: Life, name: ActorName, make: Callable[[], Actor[Any]]) -> ChildSpec:
     async def start(*, task_status: trio.TaskStatus[None]) -> None:
         await run_actor(make(), name, life.post, task_status=task_status)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 
@@ -35,6 +35,9 @@ RUN = "simulated"
 _CLIENT = ActorName("client")
 _ASK_S = 20.0
 _POLL_S = 2.0
+_STOP_S = 600.0
+_FIRST_S, _APART_S = 2.5, 0.05
+"""When the first node of desktops starts, and how long after it the next."""
 
 
 class SimSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -136,7 +139,8 @@ class Site:
         ]
         self._roles = list(self._desktop_roles(root / "nodes"))
         self._nodes = [
-            self._node(f"node-{number}", role.live) for number, role in enumerate(self._roles)
+            self._node(f"node-{number}", role.live, start_s=_FIRST_S + number * _APART_S)
+            for number, role in enumerate(self._roles)
         ]
 
     async def run(self) -> Outcome:
@@ -150,7 +154,8 @@ class Site:
                 with trio.move_on_after(self._settings.time_max_s):
                     progress = await self._conduct()
                 duration_s = trio.current_time()
-                await self._stop(nodes)
+                self._stop()
+                nodes.cancel_scope.deadline = duration_s + _STOP_S
             agenda.cancel_scope.cancel()
         return self._outcome(progress, duration_s)
 
@@ -194,19 +199,11 @@ class Site:
         self._network.close(port)
         return answer
 
-    async def _stop(self, nodes: trio.Nursery) -> None:
+    def _stop(self) -> None:
         """Stop every node in order; what does not end in time has leaked."""
         self._mischief.end()
         for node in [*self._nodes, *self._policies, self._head]:
             node.stop()
-        with trio.move_on_after(600) as scope:
-            while any(node.life is not None for node in self._everyone()):
-                await trio.sleep(1)
-        if scope.cancelled_caught:
-            for node in self._everyone():
-                if node.life is not None:
-                    node.leaked.append(f"{node.name} did not stop within 600 s")
-        nodes.cancel_scope.cancel()
 
     # Faults -----------------------------------------------------------------------------------
 
@@ -288,9 +285,21 @@ class Site:
         )
 
     def _node(
-        self, name: str, live: Callable[[Life], object], *, service_s: float = 0.0
+        self,
+        name: str,
+        live: Callable[[Life], Awaitable[None]],
+        *,
+        service_s: float = 0.0,
+        start_s: float = 0.0,
     ) -> SimNode:
-        return SimNode(name, self._network, live, seed=self._settings.seed, service_s=service_s)  # type: ignore[arg-type]
+        return SimNode(
+            name,
+            self._network,
+            live,
+            seed=self._settings.seed,
+            service_s=service_s,
+            start_s=start_s,
+        )
 
     def _desktop_roles(self, folder: Path) -> list[DesktopRole]:
         """As many desktops on each node, as near as may be."""
@@ -318,5 +327,5 @@ class Site:
             queued_s=self._head.queued_s,
             performed=sum(desktop.performed for desktop in desktops),
             resets=sum(desktop.resets for desktop in desktops),
-            leaked=[words for node in self._everyone() for words in node.leaked],
+            leaked=[words for node in self._everyone() for words in node.leaks()],
         )

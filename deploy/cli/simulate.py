@@ -1,0 +1,119 @@
+"""`envs-node simulate`: thousands of desktops on a laptop, and faults from one seed."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from envs_node.deploy.cli.console import show, tell
+from envs_node.deploy.cli.verb import Verb
+from envs_node.deploy.sim.faults import CALM, HARSH, MILD
+from envs_node.deploy.sim.report import as_text, make_report
+from envs_node.deploy.sim.simulation import SimSettings
+from envs_node.deploy.sim.trial import FREE, Laboratory
+from envs_node.deploy.sim.world import WorldSettings
+from envs_node.messages.base import EnvsError
+from envs_node.messages.lifecycle import SearchSettings
+from envs_node.messages.search import Progress
+
+_FAULTS = {"none": CALM, "mild": MILD, "harsh": HARSH}
+_TELL_EVERY_S = 20.0
+_DESKTOPS_NODE = 16
+_DESKTOPS_POLICY = 64
+_DESKTOPS_MAX = 20_000
+_SEEDS = re.compile(r"(\d+)\.\.(\d+)")
+
+
+class SimulateError(EnvsError):
+    """Numbers that make no simulation."""
+
+
+class Simulate(Verb, frozen=True, kw_only=True):
+    """Simulate a head, policies and desktops in virtual time; exit 1 when an invariant breaks.
+
+    The searches, leases, supervisors, journals and ledger are the real ones; desktops, model and
+    network are made from the seed. The same arguments give the same run, message for message.
+    """
+
+    desktops: int = 64
+    """Desktops in all."""
+    tasks: int = 16
+    """Tasks of the run."""
+    seed: int = 1
+    """Of the world, the faults and the order of everything."""
+    seeds: str = ""
+    """`A..B`: one simulation after the other, instead of `--seed`."""
+    faults: Literal["none", "mild", "harsh"] = "mild"
+    """What befalls the run."""
+    nodes: int = 0
+    """Nodes that the desktops are spread over; 16 desktops a node unless given."""
+    is_free: bool = False
+    """Let no budget bind, and hold the ledger against that of the undisturbed run."""
+    search: SearchSettings = SearchSettings(keep_frames="none")
+    """How to search, and how much may be spent."""
+    json: bool = False
+    """Print a JSON list of reports."""
+
+    def run(self) -> int:
+        """Simulate; 1 when something is wrong."""
+        laboratory = Laboratory()
+        reports = []
+        for seed in self._seeds():
+            trial = laboratory.attempt(self._settings(seed), tell=_Story(seed).tell)
+            reports.append(make_report(trial))
+            if not self.json:
+                show(reports[-1], as_text(reports[-1]), as_json=False)
+        if self.json:
+            show(reports, "", as_json=True)
+        return int(any(report.wrong for report in reports))
+
+    def _seeds(self) -> range:
+        if not self.seeds:
+            return range(self.seed, self.seed + 1)
+        match = _SEEDS.fullmatch(self.seeds)
+        if match is None or int(match[1]) > int(match[2]):
+            raise SimulateError(f"--seeds is {self.seeds!r}; it must be A..B, such as 1..300")
+        return range(int(match[1]), int(match[2]) + 1)
+
+    def _settings(self, seed: int) -> SimSettings:
+        nodes = self.nodes or -(-self.desktops // _DESKTOPS_NODE)
+        if not 1 <= self.desktops <= _DESKTOPS_MAX:
+            raise SimulateError(f"--desktops is {self.desktops}; give 1 to {_DESKTOPS_MAX}")
+        if self.tasks < 1:
+            raise SimulateError(f"--tasks is {self.tasks}; give at least 1")
+        if not 1 <= nodes <= self.desktops:
+            raise SimulateError(f"--nodes is {nodes}; give 1 to {self.desktops}, the desktops")
+        world = WorldSettings(seed=seed, tasks=self.tasks)
+        if self.is_free:  # equal screens are then equal, as a comparison needs
+            world = msgspec.structs.replace(world, fragile_rate=0.0, depth=4)
+        return SimSettings(
+            seed=seed,
+            desktops=self.desktops,
+            nodes=nodes,
+            policies=-(-self.desktops // _DESKTOPS_POLICY),
+            world=world,
+            search=FREE if self.is_free else self.search,
+            faults=_FAULTS[self.faults],
+        )
+
+
+class _Story:
+    """Tells how far a simulation is, not too often."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._told_s = 0.0
+
+    def tell(self, progress: Progress, time_s: float) -> None:
+        """Hears of the run's progress in virtual time."""
+        if time_s < self._told_s + _TELL_EVERY_S:
+            return
+        self._told_s = time_s
+        over = sum(task.state not in ("waiting", "running") for task in progress.tasks)
+        distinct = sum(task.distinct for task in progress.tasks)
+        tell(
+            f"seed {self._seed}, {time_s:.0f} s: {over} of {len(progress.tasks)} tasks over, "
+            f"{distinct} distinct successes"
+        )
