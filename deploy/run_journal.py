@@ -72,8 +72,8 @@ class RunJournal:
 
     def end(self, post: Post, actor: ActorName, progress: Progress) -> None:
         """Write down how an actor has ended; what it heard is not needed any more."""
-        self._ended.add(actor)
         self.recorder.ended(post.envelope(progress, sender=actor, to=actor))
+        self._ended.add(actor)
 
     def skip(self, request: Envelope[Message], failed: ActorFailed) -> None:
         """Write down what crashed an actor while it was rebuilt, so that it is not heard again."""

@@ -7,6 +7,7 @@ nothing. Every step leaves a journal that both readers read right, whenever the 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -65,7 +66,11 @@ def compact_journal(
         OSError: the disk is full, or the folder cannot be written; nothing is lost.
     """
     done = Compacted()
-    for number in segment_numbers(folder):
+    numbers = segment_numbers(folder)
+    for number in numbers:  # what says that an actor has ended outlives what it makes needless
+        with contextlib.suppress(FileNotFoundError):
+            _sync(segment_path(folder, number))
+    for number in numbers:
         segment, archive = segment_path(folder, number), archive_path(folder, number)
         if number >= below or not segment.exists():
             continue
@@ -175,7 +180,12 @@ def _replacing(path: Path, on_step: Callable[[str], None]) -> Iterator[IO[bytes]
         partial.unlink(missing_ok=True)
         raise
     on_step(f"renamed {path.name}")
-    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file or a folder is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
