@@ -120,7 +120,8 @@ class HeadRuns:
         Raises:
             EnvsError: see `start`.
         """
-        folder = await self._parts.run_blocking(functools.partial(find_unfinished, self._root))
+        find = functools.partial(find_unfinished, self._root, has_policy=bool(self._policy))
+        folder = await self._parts.run_blocking(find)
         if folder is not None:
             settings = folder.manifest().config.search
             request = StartRun(run=folder.run, tasks=(), settings=settings, is_resumed=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from importlib import metadata
@@ -191,13 +192,39 @@ class RunFolder:
             raise RunFolderError(f"{self._packed_tasks} is damaged: {error}") from error
 
 
-def find_unfinished(root: Path) -> RunFolder | None:
-    """The run below a head's folder that was on when the head died; the latest of several."""
+def find_unfinished(root: Path, *, has_policy: bool) -> RunFolder | None:
+    """The run below a head's folder that was on when the head died; the latest of several.
+
+    Args:
+        has_policy: whether the head brings a policy and desktops of its own. A run that was done
+            by the other kind, or that another process is doing, is not this head's.
+    """
     if not root.is_dir():
         return None
     folders = [RunFolder(path) for path in root.iterdir() if path.is_dir()]
-    left = [folder for folder in folders if folder.is_run() and not folder.has_ended()]
+    left = [
+        folder
+        for folder in folders
+        if folder.is_run()
+        and not folder.has_ended()
+        and bool(folder.manifest().policy) == has_policy
+        and not _is_written(folder.journal)
+    ]
     return max(left, key=lambda folder: folder.path.stat().st_mtime_ns, default=None)
+
+
+def _is_written(journal: Path) -> bool:
+    """Whether another process has a journal open."""
+    if not journal.is_dir():
+        return False
+    descriptor = os.open(journal, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def require_writable(folder: Path, loss: str) -> None:

@@ -78,7 +78,7 @@ async def test_a_run_goes_on_when_its_head_was_killed_and_started_again(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(conduct)
             await watcher.has_begun.wait()
-            left = find_unfinished(tmp_path / "runs")
+            left = find_unfinished(tmp_path / "runs", has_policy=True)
             assert left is not None
             assert left.run == "r-1"
             with head(tmp_path / "runs", url, *words):
@@ -88,7 +88,7 @@ async def test_a_run_goes_on_when_its_head_was_killed_and_started_again(
     assert results[0].is_over
     assert [task.state for task in results[0].tasks] == ["solved", "solved"]
     assert folder.has_ended()
-    assert find_unfinished(tmp_path / "runs") is None
+    assert find_unfinished(tmp_path / "runs", has_policy=True) is None
     with LedgerStore(folder.ledger, is_read_only=True) as store:
         kept = store.trajectories(certified_only=True)
     assert sum(task.distinct for task in results[0].tasks) == len(kept)

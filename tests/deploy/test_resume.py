@@ -10,6 +10,7 @@ import pytest
 from envs_node.deploy.config import Config, ConfigError, DesktopSettings, LinkSettings
 from envs_node.deploy.resume import settings_to_go_on
 from envs_node.deploy.run_folder import RunChangedError, RunFolder, find_unfinished
+from envs_node.messages.journal import JournalWriter
 from envs_node.messages.lifecycle import SearchSettings
 from tests.fakes import fake_task
 
@@ -74,20 +75,23 @@ def test_another_policy_checker_or_tasks_are_refused_by_name(tmp_path: Path) -> 
 
 
 def test_the_run_that_was_on_is_the_one_without_a_mark_of_its_end(tmp_path: Path) -> None:
-    assert find_unfinished(tmp_path / "none") is None
+    assert find_unfinished(tmp_path / "none", has_policy=True) is None
     for name in ("r-1", "r-2", "r-3"):
         _create(tmp_path / name)
     (tmp_path / "no-run").mkdir()
     RunFolder(tmp_path / "r-1").end(is_over=True, why="all is done")
     RunFolder(tmp_path / "r-3").end(is_over=False, why="it was stopped")
 
-    left = find_unfinished(tmp_path)
+    left = find_unfinished(tmp_path, has_policy=True)
 
     assert left is not None
     assert left.run == "r-2"
+    assert find_unfinished(tmp_path, has_policy=False) is None, "it is no run of desktops elsewhere"
+    with JournalWriter(left.journal):
+        assert find_unfinished(tmp_path, has_policy=True) is None, "somebody is doing it"
     left.end(is_over=True, why="all is done")
-    assert find_unfinished(tmp_path) is None
+    assert find_unfinished(tmp_path, has_policy=True) is None
     RunFolder(tmp_path / "r-3").reopen()
-    again = find_unfinished(tmp_path)
+    again = find_unfinished(tmp_path, has_policy=True)
     assert again is not None
     assert again.run == "r-3"
