@@ -90,7 +90,8 @@ def _undisturbed(
             wall_s["search undisturbed"] = round(time.monotonic() - began_s, 1)
         if status != 0:
             raise AssertionError(f"undisturbed, the search ended with {status}:\n{tails(folder)}")
-        return stage.run, stage.searched_bytes()
+    overseer.forget()
+    return stage.run, stage.searched_bytes()
 
 
 class _Stormy:
@@ -107,27 +108,29 @@ class _Stormy:
 
     def outcome(self, calm: RunFolder, whole_bytes: float) -> Outcome:
         """Run it, stop everything, and look what is left and what was found."""
-        with Residue(self._overseer.folder) as residue:
-            with self._overseer, self._open().asking() as probe:
+        overseer = self._overseer
+        with Residue(overseer.folder, overseer.temporary, overseer.state) as residue:
+            with overseer, self._open().asking() as probe:
                 self._stage.wait_open(probe)
                 self._act(whole_bytes)
             self._findings += [f"left behind: {line}" for line in residue.left()]
+        overseer.forget()
         self._findings += [
             f"{end.service} ended by itself with {end.status} "
             f"{end.at_s - self._began_s:.2f} s into the storm"
-            for end in self._overseer.unexpected_ends()
+            for end in overseer.unexpected_ends()
         ]
         found, compared = self._compare(calm)
-        starts = {name: s.starts_s for name, s in self._overseer.services.items()}
+        starts = {name: s.starts_s for name, s in overseer.services.items()}
         return Outcome(
             settings=self._settings,
-            folder=str(self._overseer.folder.parent),
+            folder=str(overseer.folder.parent),
             undisturbed=look_into(calm),
             found=found,
             findings=tuple(self._findings),
             faults=tuple(fault.line(self._began_s) for fault in self._storm.faults),
             missed=len(self._storm.missed),
-            restarts={name: s.restarts for name, s in self._overseer.services.items()},
+            restarts={name: s.restarts for name, s in overseer.services.items()},
             recovery=measure(self._storm.faults, probe, starts),
             compared_paths=compared,
             wall_s=self._wall_s,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -131,11 +133,16 @@ class Overseer:
         self.folder = folder
         self.temporary = folder / "tmp"
         self.temporary.mkdir(parents=True, exist_ok=True)
+        self.state = Path(tempfile.mkdtemp(prefix="chaos-"))
+        """Where nodes record what they own: a folder of this run, at a path short enough for
+        sockets."""
         self.services: dict[str, Service] = {}
+        self._clients: list[subprocess.Popen[bytes]] = []
         caches = str(folder / "torch-caches")
         self.environment = {
             **os.environ,
             "TMPDIR": str(self.temporary),
+            "XDG_RUNTIME_DIR": str(self.state),
             "TORCHINDUCTOR_CACHE_DIR": caches,  # kept on purpose, and not by us
         }
 
@@ -162,7 +169,7 @@ class Overseer:
             (self.folder / f"{name}.stderr").open("ab") as story,
             (self.folder / f"{name}.stdout").open("ab") as output,
         ):
-            return subprocess.Popen(
+            client = subprocess.Popen(
                 [ENVS_NODE, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -171,6 +178,8 @@ class Overseer:
                 cwd=self.folder,
                 env=self.environment,
             )
+        self._clients.append(client)
+        return client
 
     def parts(self, service: str) -> list[Process]:
         """What lives below a service now, in a stable order."""
@@ -188,9 +197,17 @@ class Overseer:
         return send(process, number)
 
     def stop(self) -> None:
-        """Stop everything, the last started first."""
+        """Stop everything, the last started first; a command that has not ended is killed."""
+        for client in self._clients:
+            if client.poll() is None:
+                client.kill()
+                client.wait()
         for service in reversed(self.services.values()):
             service.stop()
+
+    def forget(self) -> None:
+        """Remove the folder of what nodes own; what it still records is lost sight of."""
+        shutil.rmtree(self.state)
 
     def unexpected_ends(self) -> list[Ended]:
         """Processes of roles that ended though nobody wanted them to."""

@@ -19,11 +19,16 @@ class Residue:
 
     This process becomes the subreaper of all it starts: whatever loses its parent becomes our
     child, so that what is left is found by its parent and not by its name.
+
+    Args:
+        folder: of the run; no socket may stay in it.
+        places: where no file at all may stay.
     """
 
-    def __init__(self, folder: Path, *, settle_s: float = 20.0) -> None:
+    def __init__(self, folder: Path, *places: Path, settle_s: float = 20.0) -> None:
         self._settle_s = settle_s
         self._folder = folder
+        self._places = places
         self._mounts = _mounts()
         self._groups = _control_groups()
         self._children = {child.pid for child in _children()}
@@ -50,10 +55,9 @@ class Residue:
         found = [f"process {p.pid} {p.state} {p.command[:120]}" for p in self._living()]
         found += [f"mount {place}" for place in sorted(_mounts() - self._mounts)]
         found += [f"control group {place}" for place in sorted(_control_groups() - self._groups)]
-        for path in sorted(self._folder.rglob("*")):
-            if path.is_socket():
-                found.append(f"socket {path}")
-        found += [f"temporary file {p}" for p in sorted(self._folder.glob("**/tmp/*"))]
+        found += [f"socket {p}" for p in sorted(self._folder.rglob("*")) if p.is_socket()]
+        for place in self._places:
+            found += [f"file {p}" for p in sorted(place.rglob("*")) if not p.is_dir()]
         return found
 
     def _orphans(self) -> list[Process]:

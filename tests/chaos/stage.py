@@ -73,6 +73,12 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
 
+def play_for(faults: int, tasks: int = 0) -> Play:
+    """A play long enough that so many faults fall into it: about 20 optimizer steps for each."""
+    tasks = tasks or min(48, max(3, faults // 3))
+    return Play(tasks=tasks, epochs=min(100, max(10, 5 * faults // tasks)))
+
+
 class Stage:
     """Head, policy, two desktop nodes and a trainer, each at an address that it keeps."""
 

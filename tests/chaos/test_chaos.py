@@ -8,7 +8,7 @@ import pytest
 
 from tests.chaos.experiment import Outcome, Settings, experiment
 from tests.chaos.overseer import tails
-from tests.chaos.stage import Play
+from tests.chaos.stage import play_for
 
 OTHERS = ("policy", "desktops-a", "desktops-b")
 
@@ -21,7 +21,7 @@ def _is_well(outcome: Outcome, faults: int) -> None:
 
 @pytest.mark.live
 def test_a_search_and_a_fit_in_a_storm_lose_nothing(tmp_path: Path) -> None:
-    settings = Settings(seed=3, faults=8, play=Play(tasks=3, epochs=30))
+    settings = Settings(seed=3, faults=8, play=play_for(8))
 
     outcome = experiment(settings, tmp_path)
 
@@ -31,7 +31,7 @@ def test_a_search_and_a_fit_in_a_storm_lose_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.live
 def test_forty_faults_lose_nothing(tmp_path: Path) -> None:
-    settings = Settings(seed=40, faults=40, play=Play(tasks=16))
+    settings = Settings(seed=40, faults=40, play=play_for(40))
 
     outcome = experiment(settings, tmp_path)
 
@@ -42,7 +42,7 @@ def test_forty_faults_lose_nothing(tmp_path: Path) -> None:
 @pytest.mark.live
 def test_a_head_that_is_killed_five_times_resumes_each_time(tmp_path: Path) -> None:
     settings = Settings(
-        seed=5, faults=5, fit_share=0, kill_share=1, spare=OTHERS, play=Play(tasks=8)
+        seed=5, faults=5, fit_share=0, kill_share=1, spare=OTHERS, play=play_for(5, tasks=8)
     )
 
     outcome = experiment(settings, tmp_path)
