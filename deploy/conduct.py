@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,6 +109,7 @@ async def conduct_at(
         RunLostError: it went away and did not go on with the run within `silence_s`.
     """
     post = Post(RunId(request.run))
+    request = msgspec.structs.replace(request, request_id=secrets.token_hex(8))
     async with open_links_to(url, folder=folder) as links:
         route_to_head(post, links, url)
         return await _conduct(post, request, watch, silence_s)

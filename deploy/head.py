@@ -86,6 +86,8 @@ class HeadRuns:
                 otherwise than it began.
         """
         await self._stop_what_is_over()
+        if await self._parts.run_blocking(functools.partial(self._is_begun, request)):
+            request = msgspec.structs.replace(request, tasks=(), is_resumed=True)
         if self._folder is not None:
             if request.is_resumed and request.run == self._folder.run:
                 return
@@ -167,6 +169,12 @@ class HeadRuns:
         if self._folder is not None and progress is not None and progress.is_over:
             await self.stop(self._folder.run)
 
+    def _is_begun(self, request: StartRun) -> bool:
+        """Whether a head has begun this very request before, and died before it could say so."""
+        folder = RunFolder(self._root / Path(request.run).name)
+        is_again = bool(request.request_id) and not request.is_resumed and folder.is_run()
+        return is_again and folder.manifest().request_id == request.request_id
+
     def _open_folder(self, request: StartRun) -> RunFolder:
         if Path(request.run).name != request.run or request.run in ("", ".."):
             raise RunRefusedError(f"{request.run!r} is no name of a run: it must be one file name")
@@ -185,6 +193,7 @@ class HeadRuns:
             policy=self._policy,
             checker=self._checker,
             kind="eval" if request.settings.rollouts else "search",
+            request_id=request.request_id,
         )
 
     def _reopen_folder(self, path: Path, request: StartRun) -> RunFolder:

@@ -58,6 +58,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """`search` or `eval`."""
     tasks_sha256: str = ""
     """Of `tasks.msgpack`."""
+    request_id: str = ""
+    """Of who asked a head for the run."""
 
 
 class RunFolder:
@@ -86,19 +88,24 @@ class RunFolder:
         policy: str,
         checker: str,
         kind: str,
+        request_id: str = "",
     ) -> RunFolder:
-        """Make a new run folder.
+        """Make a new run folder. One whose making was cut short is made again.
 
         Raises:
             RunFolderError: there is something at that path.
         """
         folder = cls(path)
-        if path.exists() and (not path.is_dir() or any(p.name != "logs" for p in path.iterdir())):
+        unfinished = path / "unfinished"
+        is_ours = unfinished.is_file() and not folder.is_run()
+        is_free = is_ours or not path.exists()
+        if not is_free and (not path.is_dir() or any(p.name != "logs" for p in path.iterdir())):
             raise RunFolderError(
                 f"{path} exists; choose another with --run, or go on with it by --resume"
             )
         try:
             folder.logs.mkdir(parents=True, exist_ok=True)
+            unfinished.touch()
             write_tasks(folder.tasks, tasks)
         except OSError as error:
             raise RunFolderError(f"cannot make {path}: {error.strerror}") from error
@@ -114,8 +121,10 @@ class RunFolder:
             tasks=tuple(task.id for task in tasks),
             kind=kind,
             tasks_sha256=hashlib.sha256(packed).hexdigest(),
+            request_id=request_id,
         )
         write_json(folder._manifest, manifest)
+        unfinished.unlink()
         return folder
 
     @classmethod

@@ -146,6 +146,9 @@ class StartRun(Message, frozen=True, kw_only=True):
     """Go on with a run that is there, with its own tasks and settings. One that is on goes on."""
     is_forced: bool = False
     """Of a resumed run: though policy, checker, version or settings are not those it began with."""
+    request_id: str = ""
+    """Of whoever asks, for this run: asked again, after the head died over it, it goes on with what
+    was begun, and is not refused for it."""
 
 
 class RunStarted(Message, frozen=True, kw_only=True):

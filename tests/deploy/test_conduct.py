@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 
@@ -61,6 +62,27 @@ async def test_a_refused_run_says_why(tmp_path: Path) -> None:
         reason = "r-1 exists; choose another with --run"
         with _raises(RunNotStartedError, reason):
             await conduct_at(url, run_request("r-1", CONFIG, TASKS), lambda progress: None)
+
+
+async def test_a_run_that_was_begun_by_a_head_that_died_over_it_is_not_refused(
+    tmp_path: Path,
+) -> None:
+    request = msgspec.structs.replace(run_request("r-1", CONFIG, TASKS), request_id="a")
+    stranger = msgspec.structs.replace(request, request_id="b")
+    for _ in range(2):
+        node = FakeNode(tmp_path)  # the second is the head that was started in its place
+        async with node.open():
+            await node.runs.start(request)
+            await node.runs.start(request)
+
+            assert node.runs.path() == tmp_path / "r-1"
+            with pytest.raises(EnvsError, match="the run r-1 is on"):
+                await node.runs.start(stranger)
+            await node.runs.stop("r-1")  # which lets go of its journal, as death does
+    node = FakeNode(tmp_path)
+    async with node.open():
+        with pytest.raises(EnvsError, match="r-1 exists"):
+            await node.runs.start(stranger)
 
 
 async def test_a_conductor_that_is_cancelled_stops_its_run(tmp_path: Path) -> None:

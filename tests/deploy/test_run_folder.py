@@ -57,6 +57,22 @@ def test_a_run_is_not_made_twice(tmp_path: Path) -> None:
         _create(tmp_path / "r-1")
 
 
+def test_a_run_whose_making_was_cut_short_is_made_again(tmp_path: Path) -> None:
+    whole = _create(tmp_path / "whole").path
+    half = tmp_path / "half"
+    (half / "logs").mkdir(parents=True)
+    (half / "unfinished").touch()
+    (half / "tasks").mkdir()
+    (half / "tasks.msgpack").write_bytes(b"\x92")
+
+    folder = _create(half)
+
+    assert folder.load_tasks() == TASKS
+    assert {path.name for path in half.iterdir()} == {path.name for path in whole.iterdir()}
+    with pytest.raises(RunFolderError, match="exists"):
+        _create(half)
+
+
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
     (tmp_path / "r-1").write_text("a file")
 
