@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import trio
@@ -24,15 +24,38 @@ class DecisionDiffers(EnvsError):
     """A fresh actor, told the same, said something else. Messages are None where none was said."""
 
     def __init__(
-        self, actor: ActorName, index: int, recorded: Message | None, said: Message | None
+        self,
+        actor: ActorName,
+        index: int,
+        recorded: Message | None,
+        said: Message | None,
+        place: int,
     ) -> None:
         super().__init__(
             f"decision {index} of {actor} differs: recorded {recorded!r}, now {said!r}"
         )
         self.actor = actor
         self.index = index
+        self.place = place
+        """Of the entry with the record, among the actor's entries, from 0."""
         self.recorded = recorded
         self.said = said
+
+
+class Passed(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry that a fresh actor has come by."""
+
+    place: int
+    """Among the entries of its actor, from 0."""
+    entry: Entry
+    said: Message | None = None
+    """Of what the actor says and answers: what that is now."""
+    is_equal: bool = True
+    """False for the decision that came out otherwise; it is the last that is passed."""
+
+
+Watch = Callable[[Passed], bool]
+"""Hears of each entry as it is passed; True to go no further."""
 
 
 class ReplayCount(msgspec.Struct, kw_only=True):
@@ -46,23 +69,35 @@ class ReplayCount(msgspec.Struct, kw_only=True):
     """Entries whose checksum did not match."""
 
 
+class Life(NamedTuple):
+    """The entries of one actor from one start to the next."""
+
+    first_place: int
+    entries: list[Entry]
+
+
 class RecordedPost:
     """Gives out references that compare what is said with the record of one life of an actor."""
 
     def __init__(
         self,
         actor: ActorName,
-        life: list[Entry],
+        life: Life,
         first_index: int,
         thin: Callable[[Message], Message],
+        watch: Watch | None = None,
     ) -> None:
         self.actor = actor
         self.scope = trio.CancelScope()
         self.difference: DecisionDiffers | None = None
         self.decisions = 0
+        self.is_stopped = False
+        """Whether somebody who watches wants to see no more: nothing counts from there on."""
         self._first_index = first_index
         self._thin = thin
-        self._life = life
+        self._watch = watch
+        self._life = life.entries
+        self._first_place = life.first_place
         self._unsaid: dict[int, Message | None] = {}
         self._place = 0
         self._is_cut = False
@@ -70,7 +105,8 @@ class RecordedPost:
         self._crash = trio.CancelScope()
         self._does_crash = False
         self._beyond: list[Message] = []
-        received = [entry for entry in life if entry.kind == "received"]
+        self._places = {(e.kind, e.index): n for n, e in enumerate(life.entries) if e.index >= 0}
+        received = [entry for entry in life.entries if entry.kind == "received"]
         self._received = {entry.index: entry for entry in received}
         self._order = [entry.index for entry in received]
         self._turn = trio.Event()
@@ -99,20 +135,34 @@ class RecordedPost:
 
     def expect_nothing(self) -> None:
         """Notice what should have been said by now."""
-        for recorded in list(self._unsaid.values())[:1]:
-            self.compare(recorded, None)
+        for index, recorded in list(self._unsaid.items())[:1]:
+            self._compare(self._places["said", index], recorded, None)
 
-    def compare(self, recorded: Message | None, said: Message | None) -> None:
+    def pass_by(self, place: int, said: Message | None = None) -> None:
+        """Tell who watches that this entry of the life was come by, and end when told so."""
+        if self._watch is None or self.is_stopped:
+            return
+        is_equal = self.difference is None
+        entry, place_of_all = self._life[place], self._first_place + place
+        if self._watch(Passed(place=place_of_all, entry=entry, said=said, is_equal=is_equal)):
+            self.is_stopped = True
+            self.scope.cancel()
+
+    def compare_answer(self, place: int, answer: Message | None) -> None:
+        """Compare what was heard in the end with what the actor answers now."""
+        thinned = None if answer is None else self._thin(answer)
+        self._compare(place, _message_of(self._life[place]), thinned)
+
+    def _compare(self, place: int, recorded: Message | None, said: Message | None) -> None:
         """Count a decision, and end the replay when it differs."""
-        if recorded != said and self.difference is None:
-            index = self._first_index + self.decisions
-            self.difference = DecisionDiffers(self.actor, index, recorded, said)
+        if self.difference is not None or self.is_stopped:
+            return
+        if recorded != said:
+            index, place_of_all = self._first_index + self.decisions, self._first_place + place
+            self.difference = DecisionDiffers(self.actor, index, recorded, said, place_of_all)
             self.scope.cancel()
         self.decisions += 1
-
-    def compare_answer(self, recorded: Message | None, answer: Message | None) -> None:
-        """Compare what was heard in the end with what the actor answers now."""
-        self.compare(recorded, None if answer is None else self._thin(answer))
+        self.pass_by(place, said)
 
     def say(self, message: Message) -> int:
         """Compare what is said with the record, and return the index of its answer.
@@ -124,18 +174,21 @@ class RecordedPost:
         for index, recorded in self._unsaid.items():
             if recorded == said:
                 del self._unsaid[index]
-                self.decisions += 1
+                self._compare(self._places["said", index], recorded, said)
                 return index
         if self._is_cut:
             self._beyond.append(said)
-        else:
-            self.compare(next(iter(self._unsaid.values()), None), said)
+            return -1
+        for index, recorded in list(self._unsaid.items())[:1]:
+            self._compare(self._places["said", index], recorded, said)
+            return -1
+        self._compare(self._place - 1, None, said)
         return -1
 
     def expect_end(self) -> None:
         """Where the record is cut short: notice what was said in place of its last part."""
-        if self._unsaid and self._beyond:
-            self.compare(next(iter(self._unsaid.values())), self._beyond[0])
+        for index, recorded in list(self._unsaid.items())[:1] if self._beyond else ():
+            self._compare(self._places["said", index], recorded, self._beyond[0])
 
     async def answer_to(self, index: int, to: ActorName, name: str, timeout_s: float) -> Message:
         """The recorded answer, given out in the recorded order."""
@@ -151,6 +204,7 @@ class RecordedPost:
             self.expect_nothing()
             await trio.lowlevel.checkpoint_if_cancelled()
         self._order.remove(index)
+        self.pass_by(self._places["received", index])
         self._turn.set()
         self._turn = trio.Event()
         if entry.error == TIMEOUT:
@@ -201,6 +255,7 @@ async def replay_actor(
     make: Callable[[RefSource], Actor[Any]],
     *,
     thin: Callable[[Message], Message] = thin_nothing,
+    watch: Watch | None = None,
 ) -> ReplayCount:
     """Feed the journal of one actor to fresh ones, one for each time it was started.
 
@@ -208,33 +263,36 @@ async def replay_actor(
         entries: of a journal; those of other actors are passed over.
         make: builds the actor; its references come from the source it is given.
         thin: as the journal was thinned, so that alike is compared with alike.
+        watch: hears of each entry as it is passed, and may end the replay there.
 
     Raises:
         DecisionDiffers: at the first thing it says, or leaves unsaid, against the record.
     """
     count = ReplayCount()
     for life in _lives(name, entries):
-        post = RecordedPost(name, life, count.decisions, thin)
+        post = RecordedPost(name, life, count.decisions, thin, watch)
         count.lives += 1
-        count.damaged += sum(entry.is_damaged for entry in life)
+        count.damaged += sum(entry.is_damaged for entry in life.entries)
         with post.scope:
-            await _relive(make(post), post, life, count)
+            await _relive(make(post), post, life.entries, count)
         if post.difference is not None:
             raise post.difference
         count.decisions += post.decisions
+        if post.is_stopped:
+            break
     return count
 
 
-def _lives(name: ActorName, entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    life: list[Entry] = []
+def _lives(name: ActorName, entries: Iterable[Entry]) -> Iterator[Life]:
+    life = Life(0, [])
     for entry in entries:
         if entry.actor != name:
             continue
-        if entry.kind == "started" and life:
+        if entry.kind == "started" and life.entries:
             yield life
-            life = []
-        life.append(entry)
-    if life:
+            life = Life(life.first_place + len(life.entries), [])
+        life.entries.append(entry)
+    if life.entries:
         yield life
 
 
@@ -250,6 +308,8 @@ async def _relive(
         for place, entry in enumerate(life):
             if entry.kind == "heard" and entry.envelope is not None:
                 post.expect_until("answered")
+                post.pass_by(place)
+                await trio.lowlevel.checkpoint_if_cancelled()
                 count.heard += 1
                 actor.envelope = entry.envelope  # type: ignore[assignment]  # narrower
                 does_crash = _is_crash(life, place)
@@ -264,8 +324,12 @@ async def _relive(
                     has_crashed = crashing.cancelled_caught
             elif entry.kind == "answered":
                 post.expect_nothing()
-                if not has_crashed:
-                    post.compare_answer(_message_of(entry), answer)
+                if has_crashed:
+                    post.pass_by(place, _message_of(entry))
+                else:
+                    post.compare_answer(place, answer)
+            elif entry.kind in ("started", "ended"):
+                post.pass_by(place)
             await trio.lowlevel.checkpoint_if_cancelled()
         post.expect_end()
     finally:
