@@ -52,6 +52,8 @@ class SimSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     world: WorldSettings = WorldSettings()
     search: SearchSettings = SearchSettings()
     faults: Faults = Faults()
+    storm_s: float = 0.0
+    """How long faults strike, from the start of the run; 0 for as long as it lasts."""
     head_service_s: float = 0.0002
     """How long the head takes over each message."""
     time_max_s: float = 24 * 3600.0
@@ -225,6 +227,8 @@ class Site:
         }
         for kind, rate in rates.items():
             self._mischief.begin(kind, rate)
+        if storm_s := self._settings.storm_s:
+            self._agenda.at(trio.current_time() + storm_s, self._mischief.end)
 
     def _strike(self, kind: str, chance: Random) -> bool:
         """Do one fault."""
