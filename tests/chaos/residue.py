@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
@@ -53,12 +54,17 @@ class Residue:
             self._reap()
             time.sleep(0.1)
         found = [f"process {p.pid} {p.state} {p.command[:120]}" for p in self._living()]
-        found += [f"mount {place}" for place in sorted(_mounts() - self._mounts)]
+        found += [f"mount {m}" for m in sorted(_mounts() - self._mounts) if self._may_be_ours(m)]
         found += [f"control group {place}" for place in sorted(_control_groups() - self._groups)]
         found += [f"socket {p}" for p in sorted(self._folder.rglob("*")) if p.is_socket()]
         for place in self._places:
             found += [f"file {p}" for p in sorted(place.rglob("*")) if not p.is_dir()]
         return found
+
+    def _may_be_ours(self, mount: str) -> bool:
+        """Tests that run beside us mount in temporary folders of their own."""
+        ours = map(str, (self._folder, *self._places))
+        return not mount.startswith(tempfile.gettempdir()) or mount.startswith(tuple(ours))
 
     def _orphans(self) -> list[Process]:
         return [child for child in _children() if child.pid not in self._children]

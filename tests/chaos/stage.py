@@ -74,9 +74,9 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def play_for(faults: int, tasks: int = 0) -> Play:
-    """A play long enough that so many faults fall into it: about 20 optimizer steps for each."""
+    """A play long enough that so many faults fall into it: about 40 optimizer steps for each."""
     tasks = tasks or min(48, max(3, faults // 3))
-    return Play(tasks=tasks, epochs=min(100, max(10, 5 * faults // tasks)))
+    return Play(tasks=tasks, epochs=min(100, max(10, 10 * faults // tasks)))
 
 
 class Stage:
