@@ -329,8 +329,8 @@ class _Clock:
         task_status.started()
         while True:
             await trio.sleep(tick_s)
-            if not self._journal.room.why_paused():
-                self._tick(Tick())
+            await self._journal.room.wait()  # while all pause, somebody must look for room
+            self._tick(Tick())
 
     def _tick(self, tick: Tick) -> None:
         for name, ref in self._refs.items():
