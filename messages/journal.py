@@ -25,6 +25,7 @@ from envs_node.messages.journal_format import (
     JournalFullError,
     Kind,
     Record,
+    archive_path,
     damaged,
     decode_entry,
     decode_record,
@@ -180,7 +181,7 @@ class JournalWriter:
 
     def _open_last(self) -> None:
         numbers = segment_numbers(self.folder)
-        if not numbers or not segment_path(self.folder, numbers[-1]).exists():
+        if not numbers or archive_path(self.folder, numbers[-1]).exists():
             self._open_segment(numbers[-1] + 1 if numbers else 0)
             return
         path = segment_path(self.folder, numbers[-1])
@@ -255,9 +256,9 @@ class JournalWriter:
 def read_journal(folder: Path, *, strict: bool = True) -> Iterator[Entry]:
     """Yield the entries of a journal in order, up to its torn tail if it has one.
 
-    Closed segments are read from their archives where they have one. With `strict=False` a record
-    whose checksum differs is still yielded, marked damaged, where it decodes: a changed byte then
-    shows as a changed message, not as the end of the journal.
+    Closed segments are read from their archives where they have one, which has no torn tail. With
+    `strict=False` a record whose checksum differs is still yielded, marked damaged, where it
+    decodes: a changed byte then shows as a changed message, not as the end of the journal.
 
     Raises:
         JournalError: there is no journal, or it is damaged; names the segment and the offset.
@@ -266,8 +267,8 @@ def read_journal(folder: Path, *, strict: bool = True) -> Iterator[Entry]:
     if not numbers:
         raise JournalError(f"{folder} holds no journal")
     for number in numbers:
-        is_last = number == numbers[-1]
         with open_whole(folder, number) as (path, file):
+            is_last = number == numbers[-1] and path == segment_path(folder, number)
             if not read_header(path, file):
                 if is_last:
                     return
@@ -292,7 +293,7 @@ def read_live(folder: Path) -> Iterator[Record]:
         except FileNotFoundError:
             continue  # all of it is archived
         with file:
-            is_last = number == numbers[-1]
+            is_last = number == numbers[-1] and not archive_path(folder, number).exists()
             if not read_header(path, file):
                 if is_last:
                     return

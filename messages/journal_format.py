@@ -66,14 +66,22 @@ class Record(msgspec.Struct, frozen=True, array_like=True):
     envelope: msgspec.Raw
 
     def entry(self, *, is_damaged: bool = False) -> Entry:
-        """The entry, decoded."""
+        """The entry, decoded.
+
+        Raises:
+            JournalError: its envelope is none, or of a message that this version does not know.
+        """
         body = bytes(self.envelope)
+        try:
+            envelope = None if body == _NIL else codec.decode(body)
+        except codec.CodecError as error:
+            raise JournalError(f"a record of {self.actor} holds no message: {error}") from error
         return Entry(
             actor=self.actor,
             kind=self.kind,
             index=self.index,
             error=self.error,
-            envelope=None if body == _NIL else codec.decode(body),
+            envelope=envelope,
             is_damaged=is_damaged,
         )
 
@@ -136,7 +144,7 @@ def decode_entry(path: Path, stored: Stored) -> Entry:
     record = decode_record(path, stored)
     try:
         return record.entry(is_damaged=stored.is_damaged)
-    except (msgspec.DecodeError, codec.CodecError, UnicodeDecodeError) as error:
+    except JournalError as error:
         raise damaged(path, stored.offset, str(error)) from error
 
 

@@ -7,7 +7,9 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +23,7 @@ from envs_node.messages.journal import (
     read_live,
 )
 from envs_node.messages.journal_archive import compact_journal
+from envs_node.messages.journal_format import archive_path, frame, header, segment_path
 from tests.messages.test_journal import envelope
 
 DONE, LIVE = ActorName("search/done"), ActorName("search/live")
@@ -177,3 +180,40 @@ def test_an_archive_that_is_cut_or_changed_is_damaged_and_never_shorter(
     else:
         assert read == entries, "what could still be read is what was written"
     assert read == entries[: len(read)]
+
+
+def test_nothing_is_appended_to_what_is_left_of_an_archived_segment(tmp_path: Path) -> None:
+    """Found by fuzzing: the open segment was lost, and what came next lay where nobody reads."""
+    write(tmp_path)
+    compact_journal(tmp_path, last(tmp_path), is_live)
+    segment_path(tmp_path, last(tmp_path)).unlink()
+    assert archive_path(tmp_path, last(tmp_path)).exists()
+    before = list(read_journal(tmp_path))
+
+    with JournalWriter(tmp_path) as writer:
+        writer.append(LIVE, "ended")
+
+    assert list(read_journal(tmp_path)) == [*before, Entry(actor=LIVE, kind="ended")]
+
+
+def test_an_archive_has_no_torn_tail(tmp_path: Path) -> None:
+    """Found by fuzzing: one whose last record is cut short was taken for the open segment."""
+    with JournalWriter(tmp_path) as writer:
+        writer.append(LIVE, "started")
+    whole = segment_path(tmp_path, 0).read_bytes()
+    archive_path(tmp_path, 0).write_bytes(zstandard.compress(whole[:-3]))
+    segment_path(tmp_path, 0).unlink()
+
+    with pytest.raises(JournalError, match="a record is cut short"):
+        list(read_journal(tmp_path))
+
+
+def test_a_record_that_holds_no_message_of_ours_is_named(tmp_path: Path) -> None:
+    """Found by fuzzing: rebuilding from it ended in an error that was not the journal's."""
+    body = msgspec.msgpack.encode([LIVE, "heard", -1, "", {"type": "Unknown"}])
+    segment_path(tmp_path, 0).write_bytes(header(0) + frame(body))
+
+    (record,) = read_live(tmp_path)
+
+    with pytest.raises(JournalError, match="a record of search/live holds no message"):
+        record.entry()
