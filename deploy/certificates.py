@@ -17,6 +17,8 @@ from envs_node.messages.base import EnvsError
 LIFETIME_S = 30 * 86_400
 """Of a node's certificate. A node renews its own when a third of it is left."""
 _REQUEST_BYTES_MAX = 8192
+_UNREADABLE = (ValueError, UnsupportedAlgorithm, InvalidSignature, x509.InvalidVersion)
+"""What reading foreign bytes raises."""
 _NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
@@ -76,7 +78,7 @@ def read_request(pem: bytes) -> Request:
         if not request.is_signature_valid:
             raise CertificateError("the signing request is not signed by its own key")
         node = _common_name(request.subject)
-    except (ValueError, UnsupportedAlgorithm, InvalidSignature) as error:
+    except _UNREADABLE as error:
         raise CertificateError(f"no signing request: {error}") from error
     check_node_name(node)
     return Request(node=node, key_digest=_key_digest(public), pem=pem)
@@ -94,7 +96,7 @@ def read_certificate(pem: bytes) -> Certificate:
         if not isinstance(public, ec.EllipticCurvePublicKey):
             raise CertificateError("the key of the certificate is not on P-256")
         node, until = _common_name(found.subject), found.not_valid_after_utc
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except _UNREADABLE as error:
         raise CertificateError(f"no certificate: {error}") from error
     return Certificate(node=node, key_digest=_key_digest(public), until_s=until.timestamp())
 
@@ -107,7 +109,7 @@ def digest_of(pem: bytes) -> str:
     """
     try:
         return x509.load_pem_x509_certificate(pem).fingerprint(hashes.SHA256()).hex()
-    except ValueError as error:
+    except _UNREADABLE as error:
         raise CertificateError(f"no certificate: {error}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import stat
 import subprocess
@@ -21,7 +22,7 @@ from envs_node.deploy.certificates import (
     read_certificate,
     read_request,
 )
-from envs_node.deploy.signing import make_key, make_request
+from envs_node.deploy.signing import make_authority, make_key, make_request
 from envs_node.deploy.tokens import JoinToken, TokenError, read_token
 from envs_node.messages.base import EnvsError
 
@@ -282,6 +283,27 @@ mangled = st.builds(
     st.integers(0, 40),
     st.binary(max_size=40),
 )
+
+
+def _of_another_version(pem: bytes, at: bytes) -> bytes:
+    """The same with the byte after these, its version, changed."""
+    label, *body, _ = pem.decode().strip().splitlines()
+    der = base64.b64decode("".join(body)).replace(at, at[:-1] + b"\x07", 1)
+    text = base64.encodebytes(der).decode()
+    return f"{label}\n{text}{label.replace('BEGIN', 'END')}\n".encode()
+
+
+def test_requests_and_certificates_of_unknown_versions_are_refused() -> None:
+    """Found by fuzzing: it crashed the authority, and a node that asked a stranger for its own."""
+    asked = _of_another_version(GOOD_REQUEST, b"\x02\x01\x00")
+    own = make_authority(make_key(), "authority", NOW_S)
+    signed = _of_another_version(own, b"\x02\x01\x02")
+
+    with pytest.raises(CertificateError, match="7 is not a valid CSR version"):
+        read_request(asked)
+    for read in (digest_of, read_certificate):
+        with pytest.raises(CertificateError, match="7 is not a valid X509 version"):
+            read(signed)
 
 
 @settings(
