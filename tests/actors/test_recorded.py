@@ -14,7 +14,7 @@ from envs_node.actors.base import Actor
 from envs_node.actors.loop import run_actor
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Mailbox
 from envs_node.actors.post import Post, RefSource
-from envs_node.actors.recorded import DecisionDiffers, replay_actor
+from envs_node.actors.recorded import DecisionDiffers, Passed, replay_actor
 from envs_node.actors.recorder import Recorder
 from envs_node.messages.base import ActorName, EnvsError, Message, RunId
 from envs_node.messages.journal import JournalWriter, read_journal
@@ -105,6 +105,44 @@ async def test_the_same_actor_decides_the_same(
     assert (count.lives, count.heard, count.decisions, count.damaged) == (1, 3, 18, 0)
 
 
+async def test_who_watches_hears_of_every_entry_once_in_place(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    await record(tmp_path)
+    entries = list(read_journal(tmp_path))
+    passed: list[Passed] = []
+
+    def watch(now: Passed) -> bool:
+        passed.append(now)
+        return False
+
+    await replay_actor(BROKER, entries, BrokerActor, thin=thin, watch=watch)
+
+    assert [p.place for p in sorted(passed, key=lambda p: p.place)] == list(range(len(entries)))
+    assert all(p.entry == entries[p.place] for p in passed)
+    assert all(p.is_equal for p in passed)
+    decided = [p for p in passed if p.entry.kind in ("said", "answered")]
+    assert all(p.entry.envelope and p.said == p.entry.envelope.message for p in decided)
+
+
+async def test_who_watches_may_end_the_replay_at_any_entry(
+    autojump_clock: trio.testing.MockClock, tmp_path: Path
+) -> None:
+    await record(tmp_path)
+    entries = list(read_journal(tmp_path))
+
+    for last in range(len(entries)):
+        passed: list[int] = []
+
+        def watch(now: Passed, passed: list[int] = passed, last: int = last) -> bool:
+            passed.append(now.place)
+            return now.place == last
+
+        await replay_actor(BROKER, entries, BrokerActor, thin=thin, watch=watch)
+
+        assert passed[-1] == last
+
+
 async def test_another_actor_is_found_out_at_its_first_other_decision(
     autojump_clock: trio.testing.MockClock, tmp_path: Path
 ) -> None:
@@ -115,6 +153,8 @@ async def test_another_actor_is_found_out_at_its_first_other_decision(
             BROKER, read_journal(tmp_path), lambda source: BrokerActor(source, bias=1), thin=thin
         )
 
+    found = enumerate(read_journal(tmp_path))
+    assert caught.value.place == next(n for n, e in found if e.kind == "answered")
     assert caught.value.recorded == Idle(retry_ms=98)
     assert caught.value.said == Idle(retry_ms=99)
 
