@@ -100,6 +100,8 @@ class SchedulerActor(Actor[SchedulerHeard]):
         if self._why_paused():
             return Idle(retry_ms=_OVER_RETRY_MS)
         for task_id in self._in_turn(now_ns):
+            if self._why_paused():  # since one search was asked: the others wait, too
+                break
             # Noted before it is asked: an answer that comes too late may be a branch.
             self._works_for[wanted.worker] = task_id
             answer = await self._ask_for_work(task_id, wanted)
@@ -160,13 +162,13 @@ class SchedulerActor(Actor[SchedulerHeard]):
         self._rests[task_id] = (now_ns + retry_ms * 500_000, retry_ms)
 
     async def _progress(self, wanted: ProgressWanted) -> Progress:
-        if reason := self._why_paused():
-            return msgspec.structs.replace(self._latest, reason=reason)
         now_ns = self.envelope.time_ns
         tasks: list[TaskProgress] = []
         leases: list[LeaseStatus] = []
         is_over = True
         for task_id, ref in self._searches.items():
+            if reason := self._why_paused():
+                return msgspec.structs.replace(self._latest, reason=reason)
             try:
                 answer = await ref.ask(wanted, timeout_s=_SEARCH_S)
             except (AskTimeoutError, ActorCrashedError) as error:
