@@ -9,15 +9,17 @@ VENV := .venv
 PIP := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check --root-user-action=ignore
 DEMO_ARGS ?=
 CHAOS_ARGS ?= --faults 200
+FUZZ_ARGS ?= --seconds 150
 PYTEST_ARGS ?=
 TORCH_ARGS ?=
 
-.PHONY: help setup demo test test-slow chaos check clean
+.PHONY: help setup demo test test-slow chaos fuzz check clean
 
 help:
 	@echo "make demo       find verified successes on real desktops, fit on them, evaluate"
 	@echo "make test       the whole test suite; make test-slow runs the long ones"
 	@echo "make chaos      200 faults over real processes; CHAOS_ARGS='--faults 40 --seed 7 --json'"
+	@echo "make fuzz       four targets, 150 s each; FUZZ_ARGS='codec --seconds 60 --corpus DIR'"
 	@echo "make check      format, lint and types"
 	@echo "make setup      only the set-up that the others do by themselves"
 	@echo "make clean      remove what the set-up made in this folder"
@@ -33,6 +35,9 @@ test-slow: setup
 
 chaos: setup
 	$(VENV)/bin/python -m tests.chaos $(CHAOS_ARGS)
+
+fuzz: .make/fuzz
+	$(VENV)/bin/python -m tests.fuzz $(FUZZ_ARGS)
 
 check: .make/python
 	$(VENV)/bin/ruff format --check .
@@ -74,6 +79,10 @@ $(VENV)/bin/python: | .make/apt
 	@echo "installing Python packages into $(VENV) (minutes the first time)"
 	@$(if $(TORCH_ARGS),$(PIP) $(TORCH_ARGS) -c constraints.txt torch)
 	@$(PIP) -c constraints.txt -e '.[test]'
+	@touch $@
+
+.make/fuzz: .make/python
+	@$(PIP) -c constraints.txt -e '.[fuzz]'
 	@touch $@
 
 .make/checker: deploy/checker-requirements.txt .make/python

@@ -30,10 +30,11 @@ def test_every_dependency_is_pinned_to_one_version():
 
     assert all(pins), "a line that is no plain pin"
     pinned = {_plain(pin[1]) for pin in pins if pin}
-    assert {*_dependencies(), *_dependencies(extra="test")} <= pinned
+    extras = (*_dependencies(extra="test"), *_dependencies(extra="fuzz"))
+    assert {*_dependencies(), *extras} <= pinned
 
 
-@pytest.mark.parametrize("name", _dependencies())
+@pytest.mark.parametrize("name", [*_dependencies(), *_dependencies(extra="fuzz")])
 def test_a_dependency_has_a_decision_page(name: str):
     pages = "".join(
         page.read_text(encoding="utf-8") for page in (ROOT / "docs/decisions").iterdir()
