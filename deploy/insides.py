@@ -46,12 +46,16 @@ class SearchInsides:
     """Of a search: how far it is, its tree, what it has lent."""
 
     def __init__(self) -> None:
-        self.search: TaskSearch | None = None
-        """Given by who makes the actor, once for each life."""
+        self._search: TaskSearch | None = None
         self._ended: TaskProgress | None = None
         self._now_ns = 0
         self._asked: Message | None = None
         self._leaves: dict[Path, list[str]] = {}
+
+    def begin(self, search: TaskSearch) -> None:
+        """A life of the actor begins with this search; one that had ended is not rebuilt."""
+        if self._ended is None:
+            self._search = search
 
     def passed(self, passed: Passed) -> None:
         """Note what the search itself does not keep: how each branch ended."""
@@ -92,11 +96,11 @@ class SearchInsides:
         ]
 
     def _progress(self) -> TaskProgress:
-        assert self.search is not None, "a search is looked into once it is made"
-        return self._ended or self.search.progress()
+        assert self._search is not None, "a search is looked into once it is made"
+        return self._ended or self._search.progress()
 
     def _lent(self) -> tuple[LeaseStatus, ...]:
-        return () if self.search is None else self.search.lent(self._now_ns)
+        return () if self._search is None else self._search.lent(self._now_ns)
 
     def _add(self, leaf: LeafReached) -> None:
         path = tuple(step.fingerprint for step in leaf.steps)
@@ -104,8 +108,8 @@ class SearchInsides:
         self._leaves.setdefault(path, []).append(words)
 
     def _tree(self) -> Iterator[str]:
-        assert self.search is not None, "a search is looked into once it is made"
-        nodes = self.search.tree.nodes()
+        assert self._search is not None, "a search is looked into once it is made"
+        nodes = self._search.tree.nodes()
         shown: set[Path] = set()
         yield from self._below((), nodes, shown, 1)
         for path in sorted(set(self._leaves) - shown):

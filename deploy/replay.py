@@ -223,7 +223,7 @@ class _SearchMaker:
         ledger = source.ref(ActorName("ledger"), sender=self._name)
         search = make_search(self._task, self._settings)
         if self._insides is not None:
-            self._insides.search = search
+            self._insides.begin(search)
         return RebuiltSearch(search, ledger, past)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import tyro
 
 from envs_node.deploy.cli.console import show
@@ -86,8 +87,9 @@ class Replay(Verb, frozen=True, kw_only=True):
         if self.step:
             show(found.steps, "\n".join(map(step_text, found.steps)), as_json=self.json)
         else:
-            lines = [*(step_text(step) for step in found.steps[-1:]), *found.state]
-            show(found, "\n".join(lines), as_json=self.json)
+            there = msgspec.structs.replace(found, steps=found.steps[-1:])
+            lines = [*map(step_text, there.steps), *there.state]
+            show(there, "\n".join(lines), as_json=self.json)
         return 1 if found.differs else 0
 
 
