@@ -86,8 +86,8 @@ class Simulate(Verb, frozen=True, kw_only=True):
         if not 1 <= nodes <= self.desktops:
             raise SimulateError(f"--nodes is {nodes}; give 1 to {self.desktops}, the desktops")
         world = WorldSettings(seed=seed, tasks=self.tasks)
-        if self.is_free:  # equal screens are then equal, as a comparison needs
-            world = msgspec.structs.replace(world, fragile_rate=0.0, depth=4)
+        if self.is_free:  # one path to each screen, as a comparison needs
+            world = msgspec.structs.replace(world, idle_rate=0.0, depth=4)
         return SimSettings(
             seed=seed,
             desktops=self.desktops,

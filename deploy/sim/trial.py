@@ -93,12 +93,12 @@ def may_compare(settings: SimSettings) -> bool:
     """Whether a disturbed run must find just what an undisturbed one finds.
 
     Not where a budget cuts the search short, for then it matters who comes first; and not where
-    equal screens are not equal, for a failure is then remembered of the one and held against the
-    other.
+    two paths lead to one screen, for a search that saw a failure there by one of them does not go
+    there by the other: which one that is depends on who comes first, too.
     """
     search, world = settings.search, settings.world
     is_free = all(
         getattr(search, name) >= getattr(FREE, name)
         for name in ("leaves_task_max", "successes_task_max", "actions_task_max")
     )
-    return is_free and (world.fragile_rate == 0 or world.idle_rate == 0)
+    return is_free and world.idle_rate == 0
