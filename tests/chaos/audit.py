@@ -28,6 +28,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     without_pictures: tuple[str, ...]
     """Certified trajectories of which a screenshot is missing."""
     branches: int
+    judged: int
+    """Leaves, certifications apart."""
     reassigned: int
     lost: int
     refused: int
@@ -59,6 +61,7 @@ def look_into(folder: RunFolder) -> Found:
         doubled=tuple(name for name, n in (ids | paths).items() if n > 1),
         without_pictures=tuple(bare),
         branches=sum(task.branches for task in tasks),
+        judged=sum(task.leaves for task in tasks),
         reassigned=sum(task.reassigned for task in tasks),
         lost=sum(task.lost for task in tasks),
         refused=sum(task.refused for task in tasks),

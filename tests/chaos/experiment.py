@@ -74,13 +74,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 def experiment(settings: Settings, folder: Path) -> Outcome:
     """Do both runs and compare them. What they leave lies in `folder`."""
     wall_s: dict[str, float] = {}
-    calm, whole_bytes = _undisturbed(settings, folder / "undisturbed", wall_s)
-    return _Stormy(settings, folder / "storm", wall_s).outcome(calm, whole_bytes)
+    calm = _undisturbed(settings, folder / "undisturbed", wall_s)
+    return _Stormy(settings, folder / "storm", wall_s).outcome(calm)
 
 
-def _undisturbed(
-    settings: Settings, folder: Path, wall_s: dict[str, float]
-) -> tuple[RunFolder, float]:
+def _undisturbed(settings: Settings, folder: Path, wall_s: dict[str, float]) -> RunFolder:
     with Overseer(folder) as overseer:
         stage = Stage(overseer, settings.play)
         with stage.open(fits=False).asking() as probe:
@@ -91,7 +89,7 @@ def _undisturbed(
         if status != 0:
             raise AssertionError(f"undisturbed, the search ended with {status}:\n{tails(folder)}")
     overseer.forget()
-    return stage.run, stage.searched_bytes()
+    return stage.run
 
 
 class _Stormy:
@@ -106,13 +104,13 @@ class _Stormy:
         self._findings: list[str] = []
         self._began_s = time.monotonic()
 
-    def outcome(self, calm: RunFolder, whole_bytes: float) -> Outcome:
+    def outcome(self, calm: RunFolder) -> Outcome:
         """Run it, stop everything, and look what is left and what was found."""
         overseer = self._overseer
         with Residue(overseer.folder, overseer.temporary, overseer.state) as residue:
             with overseer, self._open().asking() as probe:
                 self._stage.wait_open(probe)
-                self._act(whole_bytes)
+                self._act(probe, look_into(calm).judged)
             self._findings += [f"left behind: {line}" for line in residue.left()]
         overseer.forget()
         self._findings += [
@@ -139,13 +137,13 @@ class _Stormy:
     def _open(self) -> Probe:
         return self._stage.open(fits=self._settings.fit_share > 0)
 
-    def _act(self, whole_bytes: float) -> None:
+    def _act(self, probe: Probe, judged: int) -> None:
         self._began_s = time.monotonic()
         stage = self._stage
         search = stage.search()
         share = self._settings.fit_share
         plans = self._draw("search", round(self._settings.faults * (1 - share)))
-        self._under_storm("search", plans, search.poll, stage.searched_bytes, whole_bytes)
+        self._under_storm("search", plans, search.poll, lambda: probe.judged, judged)
         if search.poll() is None:
             search.kill()
         if search.wait(timeout=10) != 0:

@@ -18,6 +18,7 @@ from envs_node.deploy.links import open_links_to
 from envs_node.deploy.membership import HEAD
 from envs_node.deploy.node import route_to_head
 from envs_node.messages.base import ActorName, EnvsError, RunId
+from envs_node.messages.search import Progress, ProgressWanted
 from envs_node.messages.status import NodeStatus, Status, StatusWanted
 from tests.chaos.storm import Fault
 
@@ -46,6 +47,8 @@ class Probe:
         self._folder = folder
         self._is_over = threading.Event()
         self.samples: list[Sample] = []
+        self.judged = 0
+        """Leaves that the search has judged so far."""
 
     @contextmanager
     def asking(self) -> Iterator[Probe]:
@@ -122,4 +125,14 @@ class Probe:
                 answer = None
             if isinstance(answer, Status):
                 self.samples.append(Sample(asked_s, time.monotonic(), answer))
+                if answer.run:
+                    await self._count_judged(post)
             await trio.sleep(_EVERY_S)
+
+    async def _count_judged(self, post: Post) -> None:
+        scheduler = post.ref(ActorName("scheduler"), sender=ActorName("client"))
+        with contextlib.suppress(AskTimeoutError, ActorCrashedError):
+            progress = await scheduler.ask(ProgressWanted(), timeout_s=_ASK_S)
+            if isinstance(progress, Progress):
+                leaves = sum(task.leaves for task in progress.tasks)
+                self.judged = max(self.judged, leaves)

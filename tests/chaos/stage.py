@@ -148,11 +148,6 @@ class Stage:
         replay = self.overseer.client("replay", "replay", str(self.run.path))
         return replay.wait(timeout=600)
 
-    def searched_bytes(self) -> float:
-        """How much the searches have journalled so far."""
-        sizes = (_size(path) for path in self.run.journal.rglob("*"))
-        return float(sum(sizes))
-
     def expected_steps(self) -> int:
         """How many optimizer steps the fit will take: one an example, as the batch is one."""
         with LedgerStore(self.run.ledger, is_read_only=True) as store:
@@ -167,13 +162,6 @@ class Stage:
 def _role(role: str) -> tuple[str, ...]:
     name = () if role == "desktop" else ("--link.node", role)
     return ("start", "--role", role, *name)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 def _free_address() -> str:
