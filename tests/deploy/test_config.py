@@ -80,3 +80,15 @@ def test_every_number_has_a_range() -> None:
                 wild = msgspec.structs.replace(part, **{field.name: -(10**9)})
                 with pytest.raises(ConfigError, match=rf"{section}\.{field.name}"):
                     check_config(msgspec.structs.replace(Config(), **{section: wild}))
+
+
+@pytest.mark.parametrize("wild", ["inf", "-inf", "nan", "-1", "'30s'", "true"])
+def test_no_number_is_without_end_negative_or_no_number_at_all(tmp_path: Path, wild: str) -> None:
+    """Row E22: a time of `inf` is refused when it is read, not at step 40."""
+    for part in msgspec.structs.fields(Config):
+        for field in msgspec.structs.fields(part.type):
+            is_seed = field.name == "seed" and part.name == "search"  # may be negative
+            if field.type in (int, float) and not (is_seed and wild == "-1"):
+                text = f"[{part.name}]\n{field.name} = {wild}"
+                with pytest.raises(ConfigError, match=rf"{part.name}\.{field.name}"):
+                    load_config(_written(tmp_path, text))

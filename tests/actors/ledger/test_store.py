@@ -123,6 +123,21 @@ def test_a_screenshot_is_one_file_however_often_it_is_stored(tmp_path):
     assert files == [tmp_path / "blobs" / digest[:2] / f"{digest[2:]}.png"]
 
 
+def test_a_hundred_branches_that_share_their_opening_keep_its_pictures_once(tmp_path):
+    """Row F9: thirty steps in common, replayed by each, and one of its own."""
+    picture = bytes(50_000)
+    with LedgerStore(tmp_path / "ledger.sqlite") as store:
+        for branch in range(100):
+            for frame in (*(f"shared-{step}" for step in range(30)), f"own-{branch}"):
+                data = frame.encode() + picture
+                store.store_blob(frame, _sha256(data), "png", data)
+
+        assert store.stats().blobs == 130
+    files = [file for file in (tmp_path / "blobs").rglob("*") if file.is_file()]
+    assert len(files) == 130
+    assert sum(file.stat().st_size for file in files) < 130 * 51_000
+
+
 def test_another_encoding_of_a_known_frame_leaves_the_first(tmp_path):
     with LedgerStore(tmp_path / "ledger.sqlite") as store:
         store.store_blob("frame", _sha256(b"one"), "png", b"one")

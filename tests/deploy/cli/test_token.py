@@ -41,6 +41,8 @@ def test_a_token_is_made_listed_and_revoked(
     [
         (("create", "--uses", "0"), "--uses is 0; it must be between 1 and 10000"),
         (("create", "--hours", "0"), "--hours is 0; it must be between 0.01 and 8760"),
+        (("create", "--hours", "inf"), "--hours is inf; it must be between"),
+        (("create", "--hours", "nan"), "--hours is nan; it must be between"),
         (("ls",), "name the head's folder"),
         (("revoke", "x"), "name the head's folder"),
     ],
