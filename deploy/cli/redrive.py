@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -56,7 +57,8 @@ def redrive_branch(
     if out is not None:
         require_writable(out.parent, "no picture can be kept")
     checker = require_checker()
-    require_host(Path.cwd())
+    require_host(Path(tempfile.gettempdir()))  # where a desktop keeps what it writes
+    then_seen = recorded_pictures(folder, leaf)
     tell(f"driving {leaf.branch_id}, {len(leaf.steps)} steps, on a desktop of its own")
     drive = functools.partial(redrive, leaf, task, checker, _size(folder, leaf))
     try:
@@ -65,7 +67,6 @@ def redrive_branch(
     except RedriveError as error:
         complain(str(error))
         return 1
-    then_seen = recorded_pictures(folder, leaf)
     drifts = measure(leaf, again.now, then_seen, again.pictures)
     report = _report(again, drifts, out)
     if out is not None:
