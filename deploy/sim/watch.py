@@ -44,6 +44,9 @@ class TaskRecord:
         self.held: dict[BranchId, Held] = {}
         self.assigned: dict[tuple[BranchId, int], Assign] = {}
         self.accepted: dict[tuple[BranchId, int], LeafReached] = {}
+        self.branches: set[BranchId] = set()
+        self.actions = 0
+        """Of the judged branches that this life of the search knows of."""
         self.heard: set[tuple[BranchId, int]] = set()
         """Of those accepted, the ones that this life of the search knows of."""
 
@@ -51,6 +54,7 @@ class TaskRecord:
         """The search starts anew: what it holds is built up again."""
         self.held.clear()
         self.heard.clear()
+        self.actions = 0
 
     def release(self, worker: ActorName) -> None:
         """A worker that asks for work holds none."""
@@ -190,6 +194,10 @@ class _Watched:
                 f"{branch_id} is lent to {worker} (lease {assign.lease}) while "
                 f"{before.holder} holds lease {before.assign.lease}"
             )
+        is_new, limit = branch_id not in record.branches, self._settings.actions_task_max
+        record.branches.add(branch_id)
+        if is_new and assign.kind == "explore" and record.actions >= limit:
+            self._watch.complain(f"{branch_id} is explored after {record.actions} actions")
         known = record.assigned.setdefault((branch_id, assign.lease), assign)
         if known != assign:
             self._watch.complain(f"lease {assign.lease} of {branch_id} is lent twice, differently")
@@ -228,6 +236,8 @@ class _Watched:
         if record.accepted.setdefault(key, report) != report:
             watch.complain(f"the rebuilt search took another report of {report.branch_id}")
         verdict = report.verdict.verdict if report.verdict is not None else ""
+        if verdict not in ("", "infra"):
+            record.actions += report.cost.replayed_actions + report.cost.new_actions
         if verdict in _JUDGED:
             truth = watch.true_verdict(record, report.steps)
             if verdict != truth:
