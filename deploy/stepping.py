@@ -31,6 +31,8 @@ class ReplayStep(msgspec.Struct, frozen=True, kw_only=True):
     """Where it differs: what is said now."""
     where: str = ""
     """Where it differs: the first field, and both values."""
+    is_damaged: bool = False
+    """The entry's checksum does not match what it holds."""
     changes: tuple[str, ...] = ()
     """What the actor knows now that it did not before this entry."""
 
@@ -47,9 +49,9 @@ class Stepped(msgspec.Struct, frozen=True, kw_only=True):
     """In lines of text."""
 
     @property
-    def differs(self) -> bool:
-        """Whether a decision came out otherwise; it is the last step then."""
-        return any(step.outcome == "differs" for step in self.steps)
+    def is_sound(self) -> bool:
+        """Whether no decision came out otherwise, and no entry is damaged."""
+        return not any(step.outcome == "differs" or step.is_damaged for step in self.steps)
 
 
 async def step_through(run: RecordedRun, actor: str, until: int | None = None) -> Stepped:
@@ -110,6 +112,7 @@ class _Walk:
             outcome=("differs" if differs else "equal") if is_own else "",
             now=_in_words(passed.said) or "nothing" if differs else "",
             where=first_difference(recorded, passed.said) if differs else "",
+            is_damaged=entry.is_damaged,
             changes=changes,
         )
 

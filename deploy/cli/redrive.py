@@ -70,6 +70,7 @@ def redrive_branch(
     drifts = measure(leaf, again.now, then_seen, again.pictures)
     report = _report(again, drifts, out)
     if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
         out.write_bytes(_draw(again, drifts, then_seen, report))
     show(report, _as_text(report), as_json=as_json)
     return 0 if report.is_equal else 1

@@ -83,14 +83,14 @@ class Replay(Verb, frozen=True, kw_only=True):
         run = RecordedRun(RunFolder(journals[0].parent))
         found = run_at_once(step_through, run, self.actor, self.until)
         if self.step and step_on_terminal(run, found, as_json=self.json):
-            return 1 if found.differs else 0
+            return 0 if found.is_sound else 1
         if self.step:
             show(found.steps, "\n".join(map(step_text, found.steps)), as_json=self.json)
         else:
             there = msgspec.structs.replace(found, steps=found.steps[-1:])
             lines = [*map(step_text, there.steps), *there.state]
             show(there, "\n".join(lines), as_json=self.json)
-        return 1 if found.differs else 0
+        return 0 if found.is_sound else 1
 
 
 def _as_text(report: ReplayReport) -> str:

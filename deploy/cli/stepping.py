@@ -15,6 +15,8 @@ def step_text(step: ReplayStep) -> str:
     """One step in a few lines."""
     outcome = f"  {step.outcome.upper() if step.outcome == 'differs' else step.outcome}"
     lines = [f"{step.sequence:>6} {step.actor} {step.kind:<8} {step.message}{outcome}".rstrip()]
+    if step.is_damaged:
+        lines.append("         DAMAGED   its checksum differs")
     if step.where:
         lines += [f"         now       {step.now}", f"         first     {step.where}"]
     lines += [f"         {change}" for change in step.changes]

@@ -11,6 +11,7 @@ import trio
 from envs_node.deploy.replay import RecordedRun, ReplayError, run_at_once
 from envs_node.deploy.run_folder import RunFolder
 from envs_node.deploy.stepping import Stepped, step_through
+from envs_node.messages.base import ActorName
 from envs_node.messages.desktop import Acted
 from envs_node.messages.journal import Entry, JournalWriter, read_journal
 from envs_node.messages.journal_archive import compact_journal
@@ -65,7 +66,7 @@ def test_every_entry_of_an_actor_is_a_step_under_its_place_in_the_journal(
     assert [s.sequence for s in stepped.steps] == places
     assert {s.outcome for s in stepped.steps if s.kind in ("said", "answered")} == {"equal"}
     assert stepped.until == places[-1]
-    assert not stepped.differs
+    assert stepped.is_sound
 
 
 def test_the_state_of_a_search_shows_its_progress_and_its_tree(folder: RunFolder) -> None:
@@ -146,7 +147,8 @@ def test_the_step_that_differs_is_the_last_and_names_the_field(
 
     stepped = step(changed, heard)
 
-    assert stepped.differs
+    assert not stepped.is_sound
+    assert [s.is_damaged for s in stepped.steps].count(True) == 1
     assert [s.outcome for s in stepped.steps].count("differs") == 1
     (last,) = [s for s in stepped.steps if s.outcome == "differs"]
     assert last == stepped.steps[-1]
@@ -163,6 +165,19 @@ def test_archived_entries_keep_their_numbers(folder: RunFolder, tmp_path: Path) 
     assert list(packed.journal.glob("*.zst"))
 
     assert step(packed, SEARCH).steps == step(folder, SEARCH).steps
+
+
+def test_a_search_that_had_ended_keeps_its_tree_in_the_lives_after(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    longer = _copy(folder, tmp_path, b"", b"")
+    with JournalWriter(longer.journal) as writer:
+        writer.append(ActorName(SEARCH), "started")
+
+    before, after = step(folder, SEARCH), step(longer, SEARCH)
+
+    assert after.steps[-1].kind == "started"
+    assert after.state == before.state
 
 
 def test_no_replay_waits_in_real_time() -> None:
