@@ -10,7 +10,7 @@ Check: TypeAlias = Callable[[bytes], Iterable[str]]
 """Checks one input and says what it saw; an error is a finding."""
 _CHARS_MAX = 120
 _FROM_INPUT = re.compile(
-    r"unknown field `.*` - at|'.*'|\bb[\"'].*|\b(that of|named) .*|[0-9]+", re.DOTALL
+    r"unknown field `.*` - at|b?([\"']).*\1|\b(that of|named) .*|[0-9]+", re.DOTALL
 )
 """What an input puts into a reason: as many marks as inputs would lead nowhere."""
 

@@ -66,6 +66,8 @@ def test_there_are_two_envelopes_of_each_message_and_all_are_read() -> None:
     ("said", "kept"),
     [
         ("Invalid value 'x`y' - at `$.type`", "Invalid value # - at `$.type`"),
+        ('Invalid enum value "a\'b" - at c', "Invalid enum value # - at c"),
+        ("it starts with b'\\xff\"'", "it starts with #"),
         ("a record of 17 bytes", "a record of # bytes"),
         ("contains unknown field `a` - at b", "contains # b"),
     ],
