@@ -74,8 +74,7 @@ async def run_actor(
     try:
         with _Door(post, mailbox):
             if post.recorder is not None and post.recorder.wants(name):
-                await post.recorder.room()
-                post.recorder.started(name)
+                await post.recorder.started(name)
             await actor.start()
             task_status.started()
             await _hear_all(actor, post, mailbox)
@@ -106,14 +105,16 @@ class _Door:
         is_stopped = error is None or isinstance(error, trio.Cancelled)
         reason = "it was stopped" if is_stopped else f"it crashed: {error!r}"[:REASON_CHARS_MAX]
         failed = ActorFailed(to=self._mailbox.name, reason=reason)
-        if not is_stopped:
-            self._record(failed)
-        self._mailbox.close(failed)
+        try:
+            if not is_stopped:
+                self._record(failed)
+        finally:
+            self._mailbox.close(failed)
 
     def _record(self, failed: ActorFailed) -> None:
         recorder, current = self._post.recorder, self._mailbox.current
         if current is not None and recorder is not None and recorder.wants(self._mailbox.name):
-            recorder.answered(current.envelope, failed)
+            recorder.crashed(current.envelope, failed)
 
 
 async def _hear_all(actor: Actor[_HeardT], post: Post, mailbox: Mailbox) -> None:
@@ -134,11 +135,11 @@ async def _hear_all(actor: Actor[_HeardT], post: Post, mailbox: Mailbox) -> None
             answer = _refuse(request, refused)
         else:
             if is_journalled and recorder is not None:
-                recorder.heard(request)
+                await recorder.heard(request)
             actor.envelope = request
             answer = await actor.hear(cast(_HeardT, request.message))
             if is_journalled and recorder is not None and not mailbox.is_closed:
-                recorder.answered(request, answer)
+                await recorder.answered(request, answer)
             answers.put(request, answer)
         mailbox.answer(answer)
 

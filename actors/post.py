@@ -261,16 +261,16 @@ class _PostRef:
         recorder = self._post.recorder
         if recorder is None or not recorder.wants(self._sender):
             return (await self._post.ask(envelope, timeout_s=timeout_s)).message
-        index = recorder.said(envelope)
+        index = await recorder.asked(envelope)
         try:
             answer = await self._post.ask(envelope, timeout_s=timeout_s)
         except AskTimeoutError:
-            recorder.missed(self._sender, index, TIMEOUT)
+            await recorder.missed(self._sender, index, TIMEOUT)
             raise
         except ActorCrashedError as error:
-            recorder.missed(self._sender, index, error.reason)
+            await recorder.missed(self._sender, index, error.reason)
             raise
-        recorder.received(self._sender, index, answer)
+        await recorder.received(self._sender, index, answer)
         return answer.message
 
     def tell(self, message: Message) -> None:
@@ -278,5 +278,5 @@ class _PostRef:
         envelope = self._post.envelope(message, sender=self._sender, to=self._to)
         recorder = self._post.recorder
         if recorder is not None and recorder.wants(self._sender):
-            recorder.said(envelope)
+            recorder.told(envelope)
         self._post.tell(envelope)

@@ -8,7 +8,8 @@ import msgspec
 
 from envs_node.actors.room import Room
 from envs_node.messages.base import ActorName, Envelope, Message
-from envs_node.messages.journal import JournalWriter
+from envs_node.messages.journal import JournalFullError, JournalWriter, Kind
+from envs_node.messages.lifecycle import ActorFailed
 
 TIMEOUT = "timeout"
 """How the journal says that an answer did not come in time."""
@@ -33,7 +34,8 @@ class Recorder:
         thin: takes heavy parts (the pixels of a frame) out of a message before it is kept.
         is_idle: requests that change nothing and decide nothing; they and their answers are left
             out. An actor must say nothing over them.
-        room: waits until the journal's disk has room.
+        room: of the journal's disk. While it has none, actors wait before they hear and ask, and
+            what is under way is written as soon as there is some.
     """
 
     def __init__(
@@ -52,47 +54,87 @@ class Recorder:
         self._room = room
         self._said: dict[ActorName, int] = {}
 
-    async def room(self, message: Message | None = None) -> None:
-        """Wait until there is room to record what comes of this message, or of a start."""
-        if self._room is not None and (message is None or not self._is_idle(message)):
-            await self._room.wait()
-
-    def started(self, actor: ActorName) -> None:
+    async def started(self, actor: ActorName) -> None:
         """The actor starts anew: what it says is counted from 0."""
+        await self._wait_for_room()
         self._said[actor] = 0
-        self._writer.append(actor, "started")
+        await self._append(actor, "started")
 
-    def heard(self, envelope: Envelope[Message]) -> None:
-        """An actor is about to handle this request."""
+    async def heard(self, envelope: Envelope[Message]) -> None:
+        """An actor is about to handle this request: it waits while there is no room."""
         if self._is_idle(envelope.message):
             return
-        self._writer.append(envelope.to, "heard", self._thinned(envelope))
+        await self._wait_for_room()
+        await self._append(envelope.to, "heard", self._thinned(envelope))
 
-    def answered(self, request: Envelope[Message], answer: Message | None) -> None:
+    async def answered(self, request: Envelope[Message], answer: Message | None) -> None:
         """The actor answered that request so, or not at all."""
         if self._is_idle(request.message):
             return
         kept = None if answer is None else self._thinned(_as_answer(request, answer))
-        self._writer.append(request.to, "answered", kept)
+        await self._append(request.to, "answered", kept)
 
-    def said(self, envelope: Envelope[Message]) -> int:
-        """An actor says this. Returns the index that its answer goes by."""
-        index = self._said.get(envelope.sender, 0)
-        self._said[envelope.sender] = index + 1
-        self._writer.append(envelope.sender, "said", self._thinned(envelope), index=index)
+    def crashed(self, request: Envelope[Message], failed: ActorFailed) -> None:
+        """The actor crashed over that request. Nobody is left to wait for room."""
+        if not self._is_idle(request.message):
+            self._writer.append(request.to, "answered", _as_answer(request, failed))
+
+    async def asked(self, envelope: Envelope[Message]) -> int:
+        """An actor is about to ask this: it waits while there is no room.
+
+        Returns:
+            The index that the answer goes by.
+        """
+        await self._wait_for_room()
+        index = self._next_index(envelope.sender)
+        await self._append(envelope.sender, "said", self._thinned(envelope), index=index)
         return index
 
-    def received(self, actor: ActorName, index: int, answer: Envelope[Message]) -> None:
-        """The actor got this answer to what it said."""
-        self._writer.append(actor, "received", self._thinned(answer), index=index)
+    def told(self, envelope: Envelope[Message]) -> None:
+        """An actor tells this, and does not wait."""
+        index = self._next_index(envelope.sender)
+        self._writer.append(envelope.sender, "said", self._thinned(envelope), index=index)
 
-    def missed(self, actor: ActorName, index: int, error: str) -> None:
+    async def received(self, actor: ActorName, index: int, answer: Envelope[Message]) -> None:
+        """The actor got this answer to what it asked."""
+        await self._append(actor, "received", self._thinned(answer), index=index)
+
+    async def missed(self, actor: ActorName, index: int, error: str) -> None:
         """The actor got no answer to what it asked, and why."""
-        self._writer.append(actor, "received", index=index, error=error)
+        await self._append(actor, "received", index=index, error=error)
 
-    def ended(self, envelope: Envelope[Message]) -> None:
+    async def ended(self, envelope: Envelope[Message]) -> None:
         """The sender has ended with this: nothing that it heard needs to be heard again."""
-        self._writer.append(envelope.sender, "ended", envelope)
+        await self._append(envelope.sender, "ended", envelope)
+
+    async def _wait_for_room(self) -> None:
+        if self._room is not None:
+            await self._room.wait()
+
+    async def _append(
+        self,
+        actor: ActorName,
+        kind: Kind,
+        envelope: Envelope[Message] | None = None,
+        *,
+        index: int = -1,
+        error: str = "",
+    ) -> None:
+        """Append, as soon as the disk takes it: a full disk is nobody's crash."""
+        while True:
+            try:
+                self._writer.append(actor, kind, envelope, index=index, error=error)
+            except JournalFullError as full:
+                if self._room is None:
+                    raise
+                await self._room.wait_after(str(full))
+            else:
+                return
+
+    def _next_index(self, actor: ActorName) -> int:
+        index = self._said.get(actor, 0)
+        self._said[actor] = index + 1
+        return index
 
     def _thinned(self, envelope: Envelope[Message]) -> Envelope[Message]:
         message = self._thin(envelope.message)

@@ -9,6 +9,8 @@ import msgspec
 import structlog
 import trio
 
+from envs_node.messages.journal_format import DISK_FULL
+
 CHECK_S = 1.0
 
 _log = structlog.get_logger(__name__)
@@ -46,6 +48,7 @@ class Room:
         self._looked_s = -CHECK_S
         self._failing_until_s = 0.0
         self._paused = ""
+        self._pausing = trio.Event()
         self._pauses = 0
 
     def why_paused(self) -> str:
@@ -57,10 +60,18 @@ class Room:
         return {"pauses": self._pauses}
 
     async def wait(self) -> None:
-        """Return when there is room. Looks at most once a second."""
-        if not self._paused and trio.current_time() - self._looked_s < CHECK_S:
+        """Return when there is room.
+
+        Looks at the disk at most once a second; another reason to pause counts at once.
+        """
+        is_looked_at = trio.current_time() - self._looked_s < CHECK_S
+        if is_looked_at and not self._paused and not self._is_short():
             return
         await self._find_room()
+
+    async def wait_paused(self) -> None:
+        """Return when all pause."""
+        await self._pausing.wait()
 
     async def wait_after(self, reason: str) -> None:
         """Somebody's write found no room: all pause; return when it may be tried again.
@@ -72,6 +83,18 @@ class Room:
             self._failing_until_s = trio.current_time() + 3 * CHECK_S
             await trio.sleep(CHECK_S)
             if self._free_bytes(self._folder) >= self._free_bytes_min:
+                return
+
+    async def keep(self, write: Callable[[], None]) -> None:
+        """Write a small file, as soon as the disk takes it."""
+        while True:
+            try:
+                write()
+            except OSError as error:
+                if error.errno not in DISK_FULL:
+                    raise
+                await self.wait_after(str(error))
+            else:
                 return
 
     async def _find_room(self) -> None:
@@ -94,6 +117,7 @@ class Room:
             return False
         if self._paused:
             self._paused = ""
+            self._pausing = trio.Event()
             _log.info("run.resumed", path=str(self._folder), free_bytes=free_bytes)
         return True
 
@@ -102,6 +126,7 @@ class Room:
         self._paused = f"paused: {reason} at {self._folder}; make room there and it goes on"
         if is_new:
             self._pauses += 1
+            self._pausing.set()
             _log.warning(
                 "run.paused",
                 path=str(self._folder),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +230,7 @@ class HeadRuns:
             for task_id in tasks
         }
         scheduler = functools.partial(
-            SchedulerActor, searches, tasks, run=folder.run, why_paused=journal.room.why_paused
+            SchedulerActor, searches, tasks, run=folder.run, room=journal.room
         )
         ledger = functools.partial(
             LedgerActor,
@@ -261,7 +261,7 @@ class HeadRuns:
         journal: RunJournal,
         task: Task,
         settings: SearchSettings,
-        end: Callable[[TaskId, Progress], None],
+        end: Callable[[TaskId, Progress], Awaitable[None]],
     ) -> ChildSpec:
         name = _search(task.id)
 
@@ -278,7 +278,7 @@ class HeadRuns:
         evict = functools.partial(self._post.evict, name)
         return ChildSpec(name=name, start=start, destroy=evict)
 
-    def _end_search(
+    async def _end_search(
         self,
         folder: RunFolder,
         journal: RunJournal,
@@ -287,9 +287,9 @@ class HeadRuns:
         progress: Progress,
     ) -> None:
         """A search has ended; with the last of them the run is over, whoever watches it."""
-        journal.end(self._post, _search(task_id), progress)
+        await journal.end(self._post, _search(task_id), progress)
         if all(journal.has_ended(_search(task)) for task in tasks):
-            folder.end(is_over=True, why="all is done")
+            await journal.room.keep(functools.partial(folder.end, is_over=True, why="all is done"))
 
     async def _progress(
         self, *, with_leases: bool = False, timeout_s: float = 10.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import cast
@@ -131,7 +131,7 @@ class RebuiltSearch(SearchActor):
         ledger: Ref,
         past: Iterable[Entry],
         *,
-        on_end: Callable[[Progress], None] = lambda _: None,
+        on_end: Callable[[Progress], Awaitable[None]] | None = None,
         on_crash: Callable[[Envelope[Message], ActorFailed], None] = lambda _request, _failed: None,
     ) -> None:
         super().__init__(search, ledger)
@@ -157,14 +157,14 @@ class RebuiltSearch(SearchActor):
             with _Watched(None if turn.is_answered else self._on_crash, turn.heard):
                 await self._hear(cast(SearchHeard, turn.heard.message))
         self._ledger = self._live
-        self._tell_end()
+        await self._tell_end()
 
     async def hear(self, message: SearchHeard) -> Message | None:
         """Dispatch one message."""
         if self._ended is not None:
             return await self._hear_ended(self._ended, message)
         answer = await self._hear(message)
-        self._tell_end()
+        await self._tell_end()
         return answer
 
     async def _hear(self, message: SearchHeard) -> Message | None:
@@ -175,12 +175,16 @@ class RebuiltSearch(SearchActor):
             return None
         return await super().hear(message)
 
-    def _tell_end(self) -> None:
+    async def _tell_end(self) -> None:
         if self._is_outcome_kept:
             ended = Progress(tasks=(self._search.progress(),), is_over=True)
             if ended != self._told:
                 self._told = ended
-                self._on_end(ended)
+                await self._tell(ended)
+
+    async def _tell(self, ended: Progress) -> None:
+        if self._on_end is not None:
+            await self._on_end(ended)
 
     async def _hear_ended(self, ended: Progress, message: SearchHeard) -> Message | None:
         """Answer what comes after the end: there is nothing to do, and nothing is lent."""
@@ -198,7 +202,7 @@ class RebuiltSearch(SearchActor):
                 (task,) = ended.tasks
                 task = msgspec.structs.replace(task, refused=task.refused + 1)
                 self._ended = msgspec.structs.replace(ended, tasks=(task,))
-                self._on_end(self._ended)
+                await self._tell(self._ended)
                 return _over(branch_id, lease)
             case Tick():
                 return None

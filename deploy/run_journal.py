@@ -70,14 +70,14 @@ class RunJournal:
             past = (await self._parts.run_blocking(call)).get(actor, [])
         return (record.entry() for record in past)
 
-    def end(self, post: Post, actor: ActorName, progress: Progress) -> None:
+    async def end(self, post: Post, actor: ActorName, progress: Progress) -> None:
         """Write down how an actor has ended; what it heard is not needed any more."""
-        self.recorder.ended(post.envelope(progress, sender=actor, to=actor))
+        await self.recorder.ended(post.envelope(progress, sender=actor, to=actor))
         self._ended.add(actor)
 
     def skip(self, request: Envelope[Message], failed: ActorFailed) -> None:
         """Write down what crashed an actor while it was rebuilt, so that it is not heard again."""
-        self.recorder.answered(request, failed)
+        self.recorder.crashed(request, failed)
 
     async def keep_compact(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

@@ -8,7 +8,6 @@ the journal is opened again; damage anywhere else is named, never guessed around
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from types import TracebackType
 from envs_node.messages.base import ActorName, Envelope, Message
 from envs_node.messages.journal_archive import open_whole
 from envs_node.messages.journal_format import (
+    DISK_FULL,
     HEADER,
     SCHEMA,
     Entry,
@@ -48,8 +48,6 @@ __all__ = [
     "read_journal",
     "read_live",
 ]
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class JournalWriter:
@@ -145,7 +143,7 @@ class JournalWriter:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            if error.errno not in _FULL:
+            if error.errno not in DISK_FULL:
                 raise
             self._reserve.unlink(missing_ok=True)
             return False
@@ -224,7 +222,7 @@ class JournalWriter:
             self._write_whole(data)
         except OSError as error:
             os.ftruncate(self._file, self._offset)
-            if error.errno not in _FULL or not self._give_up_reserve():
+            if error.errno not in DISK_FULL or not self._give_up_reserve():
                 raise self._full(self.folder, error) from error
             try:
                 self._write_whole(data)
@@ -248,7 +246,7 @@ class JournalWriter:
         return True
 
     def _full(self, path: Path, error: OSError) -> OSError | JournalFullError:
-        if error.errno not in _FULL:
+        if error.errno not in DISK_FULL:
             return error
         return JournalFullError(path, error.strerror or str(error))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import struct
 import zlib
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ SCHEMA = 1
 HEADER = struct.Struct("<8sII")  # magic, schema, number of the segment
 RECORD = struct.Struct("<II")  # bytes of the payload, its crc32
 RECORD_BYTES_MAX = WIRE_BYTES_MAX + 64 * 1024
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""How the system says that a disk takes no more."""
 
 _MAGIC = b"ENVSJRNL"
 _CHUNK_BYTES = 1 << 20

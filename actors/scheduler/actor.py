@@ -8,19 +8,14 @@ On crash  starts over with the same tasks; the searches know what is under way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import assert_never
 
 import msgspec
 import structlog
 
 from envs_node.actors.base import Actor
-from envs_node.actors.mailbox import (
-    ActorCrashedError,
-    AskTimeoutError,
-    MailboxFullError,
-    Ref,
-)
+from envs_node.actors.mailbox import MailboxFullError, Ref
+from envs_node.actors.scheduler.asking import Pause, ask_search
 from envs_node.messages.base import ActorName, Message, TaskId
 from envs_node.messages.search import (
     Assign,
@@ -34,7 +29,6 @@ from envs_node.messages.search import (
 from envs_node.messages.status import LeaseStatus
 from envs_node.messages.tasks import FetchTask, Task, TaskFetched, TaskUnknown
 
-_SEARCH_S = 10.0
 _WORKER_NS = 60 * 10**9
 _OVER_RETRY_MS = 1000
 _MISSED_RETRY_MS = 2000
@@ -55,11 +49,11 @@ class SchedulerActor(Actor[SchedulerHeard]):
         tasks: dict[TaskId, Task],
         *,
         run: str,
-        why_paused: Callable[[], str] = lambda: "",
+        room: Pause | None = None,
     ) -> None:
-        """While `why_paused` has a reason nothing is lent, and nobody who waits is asked."""
+        """While `room` pauses nothing is lent, and searches, which wait for it, are not asked."""
         self._run = run
-        self._why_paused = why_paused
+        self._room = room
         self._latest = Progress(tasks=(), is_over=False, run=run)
         self._searches = searches
         self._tasks = tasks
@@ -100,17 +94,19 @@ class SchedulerActor(Actor[SchedulerHeard]):
         if self._why_paused():
             return Idle(retry_ms=_OVER_RETRY_MS)
         for task_id in self._in_turn(now_ns):
-            if self._why_paused():  # since one search was asked: the others wait, too
-                break
             # Noted before it is asked: an answer that comes too late may be a branch.
             self._works_for[wanted.worker] = task_id
-            answer = await self._ask_for_work(task_id, wanted)
+            answer = await self._ask(task_id, wanted)
             if isinstance(answer, Assign):
                 self._given[task_id] += 1
                 return answer
+            if self._why_paused():
+                break
             if answer is not None:
                 del self._works_for[wanted.worker]
                 self._let_rest(task_id, answer, now_ns)
+            else:
+                self._rest(task_id, _MISSED_RETRY_MS, now_ns)
         retry_ms = min((retry_ms for _, retry_ms in self._rests.values()), default=_OVER_RETRY_MS)
         self._idle.add(wanted.worker)
         # The more workers wait, the less often each asks: one of them asks every 10 ms, however
@@ -142,14 +138,11 @@ class SchedulerActor(Actor[SchedulerHeard]):
         ready = (t for t in self._given if t not in self._over and t not in self._rests)
         return sorted(ready, key=self._given.__getitem__)
 
-    async def _ask_for_work(self, task_id: TaskId, wanted: WorkWanted) -> Message | None:
-        """Ask one search; None when it has no answer now: the others are asked all the same."""
-        try:
-            return await self._searches[task_id].ask(wanted, timeout_s=_SEARCH_S)
-        except (AskTimeoutError, ActorCrashedError) as error:
-            _log.warning("search.missed", task_id=task_id, error=str(error))
-            self._rest(task_id, _MISSED_RETRY_MS, self.envelope.time_ns)
-            return None
+    async def _ask(self, task_id: TaskId, message: Message) -> Message | None:
+        return await ask_search(task_id, self._searches[task_id], message, self._room)
+
+    def _why_paused(self) -> str:
+        return "" if self._room is None else self._room.why_paused()
 
     def _let_rest(self, task_id: TaskId, answer: Message, now_ns: int) -> None:
         if isinstance(answer, Idle) and answer.is_over:
@@ -166,14 +159,10 @@ class SchedulerActor(Actor[SchedulerHeard]):
         tasks: list[TaskProgress] = []
         leases: list[LeaseStatus] = []
         is_over = True
-        for task_id, ref in self._searches.items():
+        for task_id in self._searches:
+            answer = None if self._why_paused() else await self._ask(task_id, wanted)
             if reason := self._why_paused():
                 return msgspec.structs.replace(self._latest, reason=reason)
-            try:
-                answer = await ref.ask(wanted, timeout_s=_SEARCH_S)
-            except (AskTimeoutError, ActorCrashedError) as error:
-                _log.warning("search.missed", task_id=task_id, error=str(error))
-                answer = None
             is_over = is_over and isinstance(answer, Progress) and answer.is_over
             if isinstance(answer, Progress):
                 self._known.update((row.task_id, row) for row in answer.tasks)

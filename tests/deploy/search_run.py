@@ -81,7 +81,7 @@ class SearchRun:
                     self.post.ref(LEDGER, sender=SEARCH),
                     (record.entry() for record in past),
                     on_end=self._end,
-                    on_crash=self.post.recorder.answered,
+                    on_crash=self.post.recorder.crashed,
                 )
                 try:
                     await nursery.start(run_actor, self.rebuilt, SEARCH, self.post)
@@ -121,10 +121,10 @@ class SearchRun:
         kept = {"_search", "_owed", "_is_begun", "_is_outcome_kept"}
         return {name: dump(vars(self.rebuilt)[name]) for name in sorted(kept)}
 
-    def _end(self, progress: Progress) -> None:
+    async def _end(self, progress: Progress) -> None:
         self.ended.append(progress)
         assert self.post.recorder is not None
-        self.post.recorder.ended(self.post.envelope(progress, sender=SEARCH, to=SEARCH))
+        await self.post.recorder.ended(self.post.envelope(progress, sender=SEARCH, to=SEARCH))
 
     def _tick_ns(self) -> int:
         self._now_ns += _STEP_NS

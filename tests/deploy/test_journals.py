@@ -144,14 +144,14 @@ async def test_a_run_that_is_under_way_elsewhere_is_not_resumed(tmp_path: Path) 
     assert (await replay_run(folder)).differences == ()
 
 
-def test_a_question_of_an_onlooker_is_not_journalled(tmp_path: Path) -> None:
+async def test_a_question_of_an_onlooker_is_not_journalled(tmp_path: Path) -> None:
     search = ActorName("search/t")
     asked = Post(RunId("r")).envelope(ProgressWanted(), sender=ActorName("client"), to=search)
 
     with JournalWriter(tmp_path / "journal") as writer:
         recorder = open_recorder(writer)
-        recorder.heard(asked)
-        recorder.answered(asked, Progress(tasks=(), is_over=False))
+        await recorder.heard(asked)
+        await recorder.answered(asked, Progress(tasks=(), is_over=False))
 
     assert list(entries_of(search, tmp_path / "journal")) == []
 

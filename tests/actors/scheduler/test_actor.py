@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -30,16 +31,44 @@ SCHEDULER = ActorName("scheduler")
 WANTED = WorkWanted(worker=ActorName("work/0"))
 
 
+class FakeRoom:
+    """Pauses when told to; whoever waits for room waits until it is told to go on."""
+
+    def __init__(self) -> None:
+        self._paused = trio.Event()
+        self._has_room = trio.Event()
+
+    def why_paused(self) -> str:
+        return "paused: no room" if self._paused.is_set() else ""
+
+    async def wait_paused(self) -> None:
+        await self._paused.wait()
+
+    async def wait(self) -> None:
+        """What a search does before it hears."""
+        self._paused.set()
+        await self._has_room.wait()
+
+    def go_on(self) -> None:
+        self._paused = trio.Event()
+        self._has_room.set()
+
+
 class StubSearch(Actor[Message]):
     """Gives out so many branches, and is over after; while `is_busy` it has none now."""
 
-    def __init__(self, task: Task, branches: int, *, is_busy: bool = False) -> None:
+    def __init__(
+        self, task: Task, branches: int, *, is_busy: bool = False, room: FakeRoom | None = None
+    ) -> None:
+        self._room = room
         self._task = task
         self._branches = branches
         self.is_busy = is_busy
         self.heard: list[Message] = []
 
     async def hear(self, message: Message) -> Message | None:
+        if self._room is not None:
+            await self._room.wait()
         if isinstance(message, ProgressWanted):
             row = TaskProgress(
                 task_id=self._task.id,
@@ -70,9 +99,16 @@ class StubSearch(Actor[Message]):
 class Searches:
     """The stubs of both tasks, and the scheduler that asks them."""
 
-    def __init__(self, *branches: int, is_busy: bool = False, is_first_gone: bool = False) -> None:
+    def __init__(
+        self,
+        *branches: int,
+        is_busy: bool = False,
+        is_first_gone: bool = False,
+        room: FakeRoom | None = None,
+    ) -> None:
+        self._room = room
         self.stubs = {
-            task.id: StubSearch(task, count, is_busy=is_busy)
+            task.id: StubSearch(task, count, is_busy=is_busy, room=room)
             for task, count in zip(TASKS.values(), branches, strict=True)
         }
         self._gone = {next(iter(TASKS))} if is_first_gone else set()
@@ -88,7 +124,7 @@ class Searches:
                 for task_id, stub in self.stubs.items():
                     if task_id not in self._gone:
                         await nursery.start(run_actor, stub, refs[task_id].name, post)
-                actor = SchedulerActor(refs, dict(TASKS), run="r")
+                actor = SchedulerActor(refs, dict(TASKS), run="r", room=self._room)
                 await nursery.start(run_actor, actor, SCHEDULER, post)
                 yield post.ref(SCHEDULER, sender=ActorName("work/0"))
                 nursery.cancel_scope.cancel()
@@ -215,3 +251,35 @@ async def test_a_task_without_work_is_not_asked_for_every_free_desktop() -> None
     asked = [m for s in searches.stubs.values() for m in s.heard if isinstance(m, WorkWanted)]
     assert answers == [Idle(retry_ms=150)] * 10
     assert len(asked) == 2 * len(TASKS)
+
+
+async def test_while_a_search_waits_for_room_the_scheduler_says_so_and_does_not_wait_with_it() -> (
+    None
+):
+    room = FakeRoom()
+    searches = Searches(2, 2, room=room)
+    started_s = time.monotonic()
+
+    async with searches.open() as scheduler:
+        progress = await scheduler.ask(ProgressWanted(), timeout_s=5)
+        idle = await scheduler.ask(WANTED, timeout_s=5)
+
+    assert isinstance(progress, Progress)
+    assert progress.reason == "paused: no room"
+    assert not progress.is_over
+    assert idle == Idle(retry_ms=1000)
+    assert time.monotonic() - started_s < 2
+
+
+async def test_work_that_a_search_gave_late_because_of_a_pause_is_given_back() -> None:
+    room = FakeRoom()
+    searches = Searches(1, 0, room=room)
+
+    async with searches.open() as scheduler:
+        idle = await scheduler.ask(WANTED, timeout_s=5)
+        room.go_on()
+        await scheduler.ask(WANTED, timeout_s=5)
+    first = next(iter(searches.stubs.values()))
+
+    assert isinstance(idle, Idle)
+    assert WorkerFreed(worker=WANTED.worker) in first.heard
