@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +24,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks with a certified success."""
     paths: int
     """Certified, distinct."""
+    paths_sha256: str
+    """Of the tasks and paths that were certified, whatever their order."""
     doubled: tuple[str, ...]
     """Trajectories whose id or path is there twice."""
     without_pictures: tuple[str, ...]
@@ -58,6 +61,7 @@ def look_into(folder: RunFolder) -> Found:
     return Found(
         solved=tuple(sorted({t.task_id for t in kept if t.is_certified})),
         paths=sum(t.is_certified for t in kept),
+        paths_sha256=_digest(sorted((t.task_id, t.path) for t in kept if t.is_certified)),
         doubled=tuple(name for name, n in (ids | paths).items() if n > 1),
         without_pictures=tuple(bare),
         branches=sum(task.branches for task in tasks),
@@ -91,3 +95,7 @@ def misjudged(undisturbed: Judged, stormy: Judged) -> list[str]:
         if "failure" in verdicts and "success" in known:
             found.append(f"{key[0]}: {' > '.join(key[1])}")
     return found
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()

@@ -66,16 +66,23 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         lines += [f"restarts: {self.restarts}", f"wall: {self.wall_s} s"]
         lines += [recovery.line() for recovery in self.recovery]
         lines += [f"undisturbed: {self.undisturbed}", f"in the storm: {self.found}"]
+        is_same = (
+            self.found is not None and self.found.paths_sha256 == self.undisturbed.paths_sha256
+        )
+        lines += [f"the same paths are certified: {'yes' if is_same else 'no'}"]
         lines += [f"paths compared: {self.compared_paths}", f"all is kept in {self.folder}"]
         lines += [f"FINDING {finding}" for finding in self.findings] or ["nothing was lost"]
         return "\n".join(lines)
 
 
 def experiment(settings: Settings, folder: Path) -> Outcome:
-    """Do both runs and compare them. What they leave lies in `folder`."""
+    """Do both runs and compare them. What they leave, and `outcome.json`, lies in `folder`."""
     wall_s: dict[str, float] = {}
     calm = _undisturbed(settings, folder / "undisturbed", wall_s)
-    return _Stormy(settings, folder / "storm", wall_s).outcome(calm)
+    outcome = _Stormy(settings, folder / "storm", wall_s).outcome(calm)
+    data = msgspec.json.format(msgspec.json.encode(outcome), indent=2)
+    (folder / "outcome.json").write_bytes(data)
+    return outcome
 
 
 def _undisturbed(settings: Settings, folder: Path, wall_s: dict[str, float]) -> RunFolder:
