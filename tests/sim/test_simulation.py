@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from envs_node.deploy.sim.faults import CALM, HARSH
+from envs_node.deploy.sim.faults import CALM, HARSH, Faults
 from envs_node.deploy.sim.simulation import SimSettings
 from envs_node.deploy.sim.trial import FREE, Laboratory, may_compare
 from envs_node.deploy.sim.world import WorldSettings
-from tests.sim.seeds import TIGHT, settings_of, times
+from tests.sim.seeds import TIGHT, times
 
 SMALL = SimSettings(
     seed=5,
@@ -21,9 +21,10 @@ SMALL = SimSettings(
 
 
 def test_the_same_seed_gives_the_same_run_message_for_message():
-    settings = settings_of(6)
+    settings = msgspec.structs.replace(SMALL, faults=times(HARSH, 3), keeps_branches=True)
+    laboratory = Laboratory()
 
-    first, second = (Laboratory().attempt(settings).outcome for _ in range(2))
+    first, second = (laboratory.attempt(settings).outcome for _ in range(2))
 
     assert first.faults
     assert first.digest == second.digest
@@ -88,3 +89,14 @@ def test_a_ledger_is_compared_only_where_order_cannot_matter():
     assert not may_compare(tight)
     assert not may_compare(fragile)
     assert SMALL.faults == CALM
+
+
+def test_a_run_that_a_full_disk_paused_goes_on_when_there_is_room_though_nothing_else_stirs():
+    alone = msgspec.structs.replace(
+        SMALL, desktops=2, nodes=1, faults=Faults(disk_fills=400), storm_s=200.0, time_max_s=900.0
+    )
+
+    trial = Laboratory().attempt(alone)
+
+    assert trial.outcome.faults["disk_fills"] > 5
+    assert trial.wrong == ()
