@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from jeepney import DBusAddress, HeaderFields, MessageType, new_method_call
-from jeepney.io.blocking import DBusConnection, open_dbus_connection
+from jeepney import DBusAddress, HeaderFields, Message, MessageType, new_method_call
+from jeepney.io.blocking import DBusConnection, prep_socket
 
 from envs_node.actors.desktop.errors import DesktopLostError
 
 ANSWER_TIMEOUT_S = 5.0
+_GREET_S = 1.0
+"""How long a bus may take to let us in; it is asked again until its deadline."""
 SHEET_ROWS, SHEET_COLUMNS = 12, 6
 _BARE_CELLS_MAX = 200
 _TABLES_MAX = 3
@@ -246,6 +248,23 @@ class AccessibilityBus:
         return answers
 
 
+class _Connection(DBusConnection):  # type: ignore[misc]  # jeepney has no types
+    """Waits for nothing without an end: jeepney itself waits for its greeting for ever."""
+
+    def send_and_get_reply(self, message: Message, *, timeout: float | None = None) -> Message:
+        wait_s = _GREET_S if timeout is None else timeout
+        return super().send_and_get_reply(message, timeout=wait_s)
+
+
+def _connect(path: str) -> DBusConnection:
+    socket = prep_socket(path, timeout=_GREET_S)
+    try:
+        return _Connection(socket)
+    except (OSError, EOFError):
+        socket.close()
+        raise
+
+
 def _find_bus(session_bus: str, root: str, timeout_s: float) -> DBusConnection:
     deadline = time.monotonic() + timeout_s
     question = new_method_call(
@@ -253,13 +272,13 @@ def _find_bus(session_bus: str, root: str, timeout_s: float) -> DBusConnection:
     )
     while True:
         try:
-            with open_dbus_connection(f"unix:path={session_bus}") as session:
+            with _connect(session_bus) as session:
                 answer = session.send_and_get_reply(question, timeout=timeout_s)
             if answer.header.message_type == MessageType.method_return:
                 options = dict(
                     part.split("=", 1) for part in answer.body[0].partition(":")[2].split(",")
                 )
-                return open_dbus_connection(f"unix:path={root}{options['path']}")
+                return _connect(f"{root}{options['path']}")
         except (OSError, EOFError, TimeoutError) as error:
             if time.monotonic() > deadline:
                 raise DesktopLostError(f"no accessibility bus: {error}") from error
