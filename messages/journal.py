@@ -31,6 +31,7 @@ from envs_node.messages.journal_format import (
     decode_record,
     encode_record,
     header,
+    holds_record,
     read_header,
     read_stored,
     segment_numbers,
@@ -309,7 +310,7 @@ def _whole_bytes(path: Path) -> int:
         whole = HEADER.size
         for stored in read_stored(path, file, strict=False, is_last=True):
             if stored.is_damaged:
-                if stored.end < size:
+                if stored.end < size or holds_record(stored.payload):
                     raise damaged(path, stored.offset, "the checksum differs")
                 break
             whole = stored.end

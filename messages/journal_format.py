@@ -26,6 +26,9 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MAGIC = b"ENVSJRNL"
 _CHUNK_BYTES = 1 << 20
 _NIL = b"\xc0"
+_FIRST = b"\x95"
+"""With which every payload begins: an array of the five fields of a `Record`."""
+_SEARCHED_BYTES_MAX = 1 << 30
 
 Kind = Literal["started", "heard", "said", "received", "answered", "ended"]
 """What an entry tells of its actor: it started; it heard a request; it said a request of its own
@@ -213,6 +216,7 @@ def read_stored(path: Path, file: IO[bytes], *, strict: bool, is_last: bool) -> 
     """The records of a segment after its header, one in memory at a time.
 
     A last segment may have a torn tail: a record cut short, or nothing but zeros. It ends there.
+    A record that is cut short, yet has whole records after it, was not: its length is damaged.
 
     Raises:
         JournalError: it is damaged; with `strict`, also where only a checksum differs.
@@ -224,6 +228,9 @@ def read_stored(path: Path, file: IO[bytes], *, strict: bool, is_last: bool) -> 
             raise damaged(path, offset, f"a record of {length} bytes")
         payload = file.read(length)
         if length == 0 or len(payload) < length:
+            is_whole = zlib.crc32(payload) == checksum
+            if length > 0 and is_last and (is_whole or holds_record(payload)):
+                raise damaged(path, offset, f"{length} bytes are no length of a record")
             is_torn = length > 0 or ((not any(head) or len(head) < RECORD.size) and _is_zero(file))
             if is_last and is_torn:
                 return
@@ -234,6 +241,23 @@ def read_stored(path: Path, file: IO[bytes], *, strict: bool, is_last: bool) -> 
         stored = Stored(offset, payload, is_damaged)
         yield stored
         offset = stored.end
+
+
+def holds_record(tail: bytes) -> bool:
+    """Whether a whole record lies within what was taken for one; also when that takes too long."""
+    view = memoryview(tail)
+    left_bytes = _SEARCHED_BYTES_MAX
+    at = tail.find(_FIRST, RECORD.size)
+    while at >= 0:
+        length, checksum = RECORD.unpack_from(tail, at - RECORD.size)
+        if 0 < length <= len(tail) - at:
+            if zlib.crc32(view[at : at + length]) == checksum:
+                return True
+            left_bytes -= length
+            if left_bytes < 0:
+                return True
+        at = tail.find(_FIRST, at + 1)
+    return False
 
 
 def _is_zero(file: IO[bytes]) -> bool:

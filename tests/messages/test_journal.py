@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import resource
 import struct
+import time
 import zlib
 from pathlib import Path
 
@@ -207,3 +208,50 @@ def test_a_record_of_a_later_version_keeps_its_checksum_and_is_refused(tmp_path:
 
     with pytest.raises(JournalError, match="dreamt"):
         list(read_journal(tmp_path))
+
+
+def _offsets(data: bytes) -> list[int]:
+    """Where the records of a segment begin."""
+    offsets, at = [], HEADER_BYTES
+    while at < len(data):
+        offsets.append(at)
+        at += 8 + struct.unpack_from("<I", data, at)[0]
+    return offsets
+
+
+@pytest.mark.parametrize("byte", range(4))
+def test_a_damaged_length_is_named_and_no_torn_tail(tmp_path: Path, byte: int) -> None:
+    write(tmp_path / "whole", 4)
+    data = (tmp_path / "whole" / "000000.journal").read_bytes()
+    number = 0
+
+    for offset in _offsets(data):
+        for value in range(256):
+            if value == data[offset + byte]:
+                continue
+            damaged = bytearray(data)
+            damaged[offset + byte] = value
+            number += 1
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            (folder / "000000.journal").write_bytes(damaged)
+
+            with pytest.raises(JournalError, match=rf"damaged at byte {offset}"):
+                list(read_journal(folder))
+            if offset != _offsets(data)[-1]:  # what is last may be cut, and is kept beside
+                with pytest.raises(JournalError, match=rf"damaged at byte {offset}"):
+                    JournalWriter(folder)
+                assert (folder / "000000.journal").read_bytes() == damaged
+
+
+def test_a_tail_that_looks_like_many_records_is_read_in_little_time(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    tail = struct.pack("<II", 1 << 16, 7) + bytes([0x95, 0xFF, 0x10, 0, 0]) * 10_000
+    with (tmp_path / "000000.journal").open("ab") as file:
+        file.write(tail)
+
+    started_s = time.monotonic()
+    read = list(read_journal(tmp_path))
+
+    assert len(read) == 2
+    assert time.monotonic() - started_s < 5

@@ -44,7 +44,7 @@ bodies = st.one_of(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(body=bodies, is_packed=st.booleans(), is_last=st.booleans())
 def test_any_bytes_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, body: bytes, is_packed: bool, is_last: bool
