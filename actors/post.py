@@ -31,15 +31,12 @@ _BUSY_S = (0.005, 0.5)
 """How long the first wait at a full mailbox is, and the longest; each is twice the one before."""
 
 
-def steady_clock(*, not_before_ns: int = 0) -> Callable[[], int]:
+def steady_clock() -> Callable[[], int]:
     """A clock that shows the wall time of its making and the time that has gone since.
 
     Setting the wall clock does not move it; nor does it run while the machine sleeps.
-
-    Args:
-        not_before_ns: where it starts at least: the last time of a journal that goes on.
     """
-    started_ns = max(time.time_ns(), not_before_ns) - time.monotonic_ns()
+    started_ns = time.time_ns() - time.monotonic_ns()
     return lambda: started_ns + time.monotonic_ns()
 
 
@@ -78,6 +75,7 @@ class Post:
         self.run = run
         self.recorder = recorder
         self._clock_ns = clock_ns or steady_clock()
+        self._ahead_ns = 0
         self._stamp = stamp or secrets.token_hex(8)
         self._resolve = resolve
         self._chance = chance or random.Random(self._stamp)
@@ -130,6 +128,13 @@ class Post:
         """Forget a route, if it is there."""
         self._routes.pop(prefix, None)
 
+    def go_on_from(self, time_ns: int) -> None:
+        """Never stamp an earlier time than this: a journal that goes on has reached it.
+
+        The wall clock may have been set back while nobody ran.
+        """
+        self._ahead_ns += max(time_ns - self._now_ns(), 0)
+
     def names(self) -> tuple[ActorName, ...]:
         """The actors of this process, sorted."""
         return tuple(sorted(self._mailboxes))
@@ -156,7 +161,7 @@ class Post:
         Raises:
             MailboxFullError: it was told, not asked, and there is no room.
         """
-        envelope = msgspec.structs.replace(envelope, time_ns=self._clock_ns())
+        envelope = msgspec.structs.replace(envelope, time_ns=self._now_ns())
 
         def answer(message: Message | None) -> None:
             if reply is not None:
@@ -214,6 +219,9 @@ class Post:
             if answer is None or not isinstance(answer.message, ActorBusy):
                 return answer
 
+    def _now_ns(self) -> int:
+        return self._clock_ns() + self._ahead_ns
+
     def _way(self, to: ActorName) -> Transport:
         if to in self._mailboxes:
             return self._here
@@ -236,7 +244,7 @@ class Post:
             to=to,
             run=self.run,
             sequence=sequence,
-            time_ns=self._clock_ns(),
+            time_ns=self._now_ns(),
             message=message,
             cause=cause,
         )

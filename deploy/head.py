@@ -104,6 +104,7 @@ class HeadRuns:
             journal.abandon()
             raise
         self._folder, self._journal = folder, journal
+        self._post.go_on_from(journal.last_ns())
         self._post.recorder = journal.recorder
         tree = Supervisor(
             request.run,

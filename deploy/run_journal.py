@@ -56,6 +56,11 @@ class RunJournal:
             name for name, past in self._pasts.items() if past and past[0].kind == "ended"
         }
 
+    def last_ns(self) -> int:
+        """The latest time that a search of this journal has heard of; 0 for none. After `read`."""
+        lasts = (_last_ns(past) for past in self._pasts.values())
+        return max(lasts, default=0)
+
     def has_ended(self, actor: ActorName) -> bool:
         """Whether an actor has nothing to do any more."""
         return actor in self._ended
@@ -129,6 +134,11 @@ class RunJournal:
 
     def _is_short(self) -> bool:
         return not self._writer.has_reserve() and not self._writer.refill()
+
+
+def _last_ns(past: list[Record]) -> int:
+    envelopes = (record.entry().envelope for record in reversed(past))
+    return next((envelope.time_ns for envelope in envelopes if envelope is not None), 0)
 
 
 @asynccontextmanager

@@ -171,10 +171,21 @@ def test_a_steady_clock_runs_as_the_monotonic_one_from_the_time_of_its_making() 
     assert gone_ns >= 10**7
 
 
-def test_a_steady_clock_goes_on_where_a_journal_ended_though_the_wall_clock_was_set_back() -> None:
-    future_ns = time.time_ns() + 10**15
+def test_a_post_that_goes_on_stamps_no_time_before_the_one_that_was_reached() -> None:
+    now = [500]
+    post = Post(RunId("test"), clock_ns=lambda: now[0])
 
-    assert steady_clock(not_before_ns=future_ns)() >= future_ns
+    def stamped_ns() -> int:
+        name = ActorName("a")
+        return post.envelope(Tick(), sender=name, to=name).time_ns
+
+    post.go_on_from(400)
+    assert stamped_ns() == 500
+    post.go_on_from(10_000)
+    post.go_on_from(9_000)
+    assert stamped_ns() == 10_000
+    now[0] += 7
+    assert stamped_ns() == 10_007
 
 
 async def test_the_mailboxes_where_messages_wait_are_named() -> None:

@@ -43,9 +43,10 @@ class FakeNode:
         desktops: int = 2,
         config: Config = CONFIG,
         parts: HeadParts | None = None,
+        clock_ns: Callable[[], int] | None = None,
     ) -> None:
         self.root = root
-        self.post = Post(RunId("test"))
+        self.post = Post(RunId("test"), clock_ns=clock_ns)
         self.tree = Supervisor("node", [])
         self._desktops = desktops
         self._config = config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from pathlib import Path
 
 import msgspec
@@ -25,7 +26,7 @@ from envs_node.messages.propose import Propose, State
 from envs_node.messages.search import Assign, Progress, ProgressWanted
 from envs_node.messages.tasks import TaskFile
 from envs_node.messages.verify import Verify
-from tests.deploy.fake_node import CONFIG, SETTINGS, FakeNode
+from tests.deploy.fake_node import CONFIG, SETTINGS, TASKS, FakeNode
 from tests.fakes import fake_task, note_screen
 
 GOLD = TaskFile(name="gold/a", sha256="0" * 64, data=b"gold" * 1000)
@@ -100,6 +101,27 @@ async def test_a_run_that_was_stopped_goes_on_to_its_end(tmp_path: Path) -> None
     assert len(set(lent)) == len(lent), "a fencing number was given out twice"
     report = await replay_run(folder)
     assert report.differences == ()
+
+
+async def test_time_does_not_go_back_over_a_restart_though_the_wall_clock_was_set_back(
+    tmp_path: Path,
+) -> None:
+    node = FakeNode(tmp_path)
+    async with node.open():
+        await node.start("r-1")
+        await node.watch(lambda progress: any(task.verified for task in progress.tasks))
+        await node.runs.stop("r-1")
+    again = FakeNode(tmp_path, clock_ns=lambda: time.time_ns() - 3600 * 10**9)
+    async with again.open():
+        await again.start("r-1", is_resumed=True)
+        _, folder = await again.finish("r-1")
+
+    for task in TASKS:
+        heard = entries_of(ActorName(f"search/{task.id}"), folder.journal)
+        times = [e.envelope.time_ns for e in heard if e.kind == "heard" and e.envelope]
+        assert len(times) > 10
+        assert times == sorted(times)
+    assert (await replay_run(folder)).differences == ()
 
 
 async def test_a_second_run_is_refused_while_one_is_on(tmp_path: Path) -> None:
