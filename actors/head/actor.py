@@ -106,9 +106,13 @@ class HeadActor(Actor[HeadHeard]):
                 return await self._start(message, now_ns)
             case StopRun(run=run):
                 await self._runs.stop(run)
+                self._roll.forget_dead(now_ns)
                 return RunStopped(run=run)
             case StatusWanted():
-                return self._status(await self._runs.standing(), now_ns)
+                standing = await self._runs.standing()
+                if standing.progress is not None and standing.progress.is_over:
+                    self._roll.forget_dead(now_ns)
+                return self._status(standing, now_ns)
         assert_never(message)
 
     def statistics(self) -> dict[str, int | float]:

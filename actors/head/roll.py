@@ -20,7 +20,7 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class Roll:
-    """The nodes by name. Dead ones stay listed until the next run; only so many are kept."""
+    """The nodes by name. Dead ones stay listed until the run is over; only so many are kept."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Known] = {}
@@ -55,7 +55,7 @@ class Roll:
         return True
 
     def forget_dead(self, now_ns: int) -> None:
-        """A new run begins: who died before is of no interest to it."""
+        """A run begins or is over: who has died by then is no trouble of anybody's any more."""
         self._nodes = {
             name: known for name, known in self._nodes.items() if _is_alive(known, now_ns)
         }

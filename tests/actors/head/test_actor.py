@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Literal
 
+import msgspec
 import trio
 
 from envs_node.actors.head.actor import HeadActor, Standing
@@ -179,6 +180,34 @@ async def test_the_status_lists_every_node_the_head_first_and_the_dead_ones_too(
     assert (policy.node, policy.is_alive, policy.heard_ms) == ("p", False, 12_000)
     assert (desktops.node, desktops.is_alive, desktops.report) == ("d", True, DESKTOP)
     assert (status.run, status.paused) == ("", "")
+
+
+async def test_who_died_in_a_run_is_listed_until_that_is_over_or_stopped() -> None:
+    runs = FakeRuns()
+    clock_ns = [0]
+    listed: list[list[tuple[str, bool]]] = []
+    async with _head(clock_ns, runs) as head:
+        for node, is_over in (("p", False), ("q", True)):
+            await head.ask(START, timeout_s=5)
+            await head.ask(_join(node), timeout_s=5)
+            clock_ns[0] += 12 * 10**9
+            running = Progress(tasks=(_task("running"),), is_over=False)
+            runs.stands = Standing(run="r-1", progress=running)
+            listed.append([(n.node, n.is_alive) for n in (await _status(head)).nodes])
+            if is_over:
+                over = msgspec.structs.replace(running, is_over=True)
+                runs.stands = Standing(run="r-1", progress=over)
+            else:
+                await head.ask(StopRun(run="r-1"), timeout_s=5)
+                runs.stands = Standing()
+            listed.append([(n.node, n.is_alive) for n in (await _status(head)).nodes])
+
+    assert listed == [
+        [("h", True), ("p", False)],
+        [("h", True)],
+        [("h", True), ("q", False)],
+        [("h", True)],
+    ]
 
 
 async def test_a_node_that_leaves_is_not_listed_as_dead() -> None:
