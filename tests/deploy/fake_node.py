@@ -22,11 +22,12 @@ from envs_node.deploy.head import HeadRuns
 from envs_node.deploy.parts import PROPOSER, HeadParts
 from envs_node.deploy.run_folder import RunFolder
 from envs_node.messages.base import ActorName, DesktopId, Message, RunId
+from envs_node.messages.desktop import Act
 from envs_node.messages.lifecycle import SearchSettings
 from envs_node.messages.search import Progress, ProgressWanted
 from envs_node.supervisor.child import ChildSpec, Start
 from envs_node.supervisor.tree import Supervisor
-from tests.fakes import FakeDesktop, FakeProposer, FakeVerifier, fake_task, note_screen
+from tests.fakes import FakeDesktop, FakeProposer, FakeScreen, FakeVerifier, fake_task, note_screen
 
 SETTINGS = SearchSettings(leaves_task_max=4, successes_task_max=2, steps_max=5, lease_ms=20_000)
 CONFIG = Config(search=SETTINGS)
@@ -44,7 +45,11 @@ class FakeNode:
         config: Config = CONFIG,
         parts: HeadParts | None = None,
         clock_ns: Callable[[], int] | None = None,
+        screen: FakeScreen | None = None,
+        trouble: Callable[[Act], Message | None] = lambda act: None,
     ) -> None:
+        self._screen = screen or note_screen()
+        self._trouble = trouble
         self.root = root
         self.post = Post(RunId("test"), clock_ns=clock_ns)
         self.tree = Supervisor("node", [])
@@ -95,11 +100,10 @@ class FakeNode:
         return self.post.ref(ActorName(to), sender=ActorName(sender))
 
     def _children(self) -> list[ChildSpec]:
-        screen = note_screen()
-        children = [self._actor(PROPOSER, FakeProposer(screen))]  # type: ignore[arg-type]
+        children = [self._actor(PROPOSER, FakeProposer(self._screen))]  # type: ignore[arg-type]
         for number in range(self._desktops):
             desktop_id = DesktopId(f"fake-{number}")
-            desktop = FakeDesktop(screen)
+            desktop = FakeDesktop(self._screen, trouble=self._trouble)
             actors = {
                 "desktop": desktop,
                 "verifier": FakeVerifier(desktop),
