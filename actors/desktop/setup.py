@@ -53,6 +53,7 @@ def check_setup(task: Task) -> None:
             raise SetupFailedError(number, kind, f"unknown type; known are {known}")
         if _WANTED[kind] not in parameters:
             raise SetupFailedError(number, kind, f"lacks `{_WANTED[kind]}`")
+        _check_value(number, kind, parameters[_WANTED[kind]])
         if kind == "upload_file":
             for file in parameters["files"]:
                 _check_file(number, file, names)
@@ -61,6 +62,36 @@ def check_setup(task: Task) -> None:
         _check_input(number, kind, parameters)
     for number, (kind, parameters) in enumerate(_steps(task, of_check=True)):
         _check_input(number, f"{kind} of postconfig", parameters)
+
+
+def _check_value(number: int, kind: str, value: Any) -> None:
+    """Refuse what the server inside would break over: a nested list of words, say."""
+    match _WANTED[kind]:
+        case "files":
+            is_fit = isinstance(value, list) and all(isinstance(file, dict) for file in value)
+            wanted = "a list of files"
+        case "command":
+            words = value if isinstance(value, list) else [value]
+            is_fit = bool(words) and all(isinstance(word, str) for word in words)
+            wanted = "a string or a list of strings"
+        case "seconds":
+            is_fit = _is_number(value)
+            wanted = "a number"
+        case _:
+            is_fit = isinstance(value, str)
+            wanted = "a string"
+    if not is_fit:
+        raise SetupFailedError(
+            number, kind, f"`{_WANTED[kind]}` is {value!r:.100}, and must be {wanted}"
+        )
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def _check_input(number: int, kind: str, parameters: dict[str, Any]) -> None:

@@ -19,6 +19,9 @@ def _command_of(request: Fields) -> tuple[Any, bool]:
     command = request.get("command", "" if is_shell else [])
     if isinstance(command, str) and not is_shell:
         command = shlex.split(command)
+    words = command if isinstance(command, list) else [command]
+    if not all(isinstance(word, str) for word in words):
+        raise ValueError(f"`command` is {command!r:.100}, not a string or a list of strings")
     if isinstance(command, list):
         command = [os.path.expanduser(p) if p.startswith("~/") else p for p in command]
         if is_shell:

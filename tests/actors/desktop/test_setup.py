@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from envs_node.actors.desktop.errors import SetupFailedError
+from envs_node.actors.desktop.guest.answer import RefusedError
+from envs_node.actors.desktop.guest.programs import execute, launch
 from envs_node.actors.desktop.setup import SETUP_TYPES, check_setup
 from envs_node.messages.tasks import Task
 from tests.fakes_desktop import make_task
@@ -73,6 +75,38 @@ def test_a_command_that_asks_for_the_size_of_the_screen_is_taken() -> None:
     code = "import pyautogui; pyautogui.FAILSAFE = False; print(pyautogui.size())"
 
     check_setup(make_task(("execute", {"command": ["python", "-c", code]})))
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "wanted"),
+    [
+        ("launch", {"command": [["xterm"]]}, "a string or a list of strings"),
+        ("launch", {"command": []}, "a string or a list of strings"),
+        ("execute", {"command": ["sleep", 1]}, "a string or a list of strings"),
+        ("command", {"command": None}, "a string or a list of strings"),
+        ("open", {"path": ["/home/user/a.txt"]}, "a string"),
+        ("activate_window", {"window_name": 7}, "a string"),
+        ("sleep", {"seconds": "soon"}, "a number"),
+        ("upload_file", {"files": "files/a.txt"}, "a list of files"),
+        ("upload_file", {"files": ["files/a.txt"]}, "a list of files"),
+    ],
+)
+def test_a_parameter_of_another_type_is_the_tasks_fault(
+    kind: str, parameters: dict[str, object], wanted: str
+) -> None:
+    said = refusal(make_task((kind, parameters)))
+
+    assert f"set-up step 0 ({kind}): `{next(iter(parameters))}` is " in said
+    assert said.endswith(f"and must be {wanted}")
+
+
+def test_the_server_inside_refuses_a_nested_command_and_lives() -> None:
+    for run in (launch, execute):
+        with pytest.raises(RefusedError) as caught:
+            run({"command": [["xterm"]]})
+
+        assert caught.value.status == 500
+        assert "not a string or a list of strings" in str(caught.value.body)
 
 
 def test_a_long_sleep_is_refused() -> None:
