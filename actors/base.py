@@ -12,8 +12,9 @@ HeardT = TypeVar("HeardT", bound=Message)
 class Actor(Generic[HeardT]):
     """Base of all actors. `hear` is called with one message at a time, in order of arrival.
 
-    Before each `hear` the loop puts the envelope of that message into `self.envelope`: its
-    `time_ns` is the only clock a deciding actor reads, its `sender` says who asks.
+    Before each `is_needless` and `hear` the loop puts the envelope of that message into
+    `self.envelope`: its `time_ns` is the only clock a deciding actor reads, its `sender` says who
+    asks.
     """
 
     hears: ClassVar[Any] = Message
@@ -28,6 +29,13 @@ class Actor(Generic[HeardT]):
 
     async def start(self) -> None:
         """Acquire what the actor owns. An error here is a crash; the supervisor decides."""
+
+    def is_needless(self, message: HeardT) -> bool:
+        """Whether hearing it would change nothing, say nothing and answer nothing.
+
+        Then it is neither heard nor journalled: what comes all day long must not fill the disk.
+        """
+        return False
 
     async def hear(self, message: HeardT) -> Message | None:
         """Handle one message and return its answer."""

@@ -134,13 +134,16 @@ async def _hear_all(actor: Actor[_HeardT], post: Post, mailbox: Mailbox) -> None
         elif not isinstance(request.message, actor.hears):
             answer = _refuse(request, refused)
         else:
-            if is_journalled and recorder is not None:
-                await recorder.heard(request)
             actor.envelope = request
-            answer = await actor.hear(cast(_HeardT, request.message))
-            if is_journalled and recorder is not None and not mailbox.is_closed:
-                await recorder.answered(request, answer)
-            answers.put(request, answer)
+            message = cast(_HeardT, request.message)
+            answer = None
+            if not actor.is_needless(message):
+                if is_journalled and recorder is not None:
+                    await recorder.heard(request)
+                answer = await actor.hear(message)
+                if is_journalled and recorder is not None and not mailbox.is_closed:
+                    await recorder.answered(request, answer)
+                answers.put(request, answer)
         mailbox.answer(answer)
 
 

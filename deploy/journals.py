@@ -159,6 +159,12 @@ class RebuiltSearch(SearchActor):
         self._ledger = self._live
         await self._tell_end()
 
+    def is_needless(self, message: SearchHeard) -> bool:
+        """See `SearchActor`; once the search has ended, every tick is."""
+        if self._ended is not None:
+            return isinstance(message, Tick)
+        return super().is_needless(message)
+
     async def hear(self, message: SearchHeard) -> Message | None:
         """Dispatch one message."""
         if self._ended is not None:

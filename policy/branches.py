@@ -66,6 +66,9 @@ class Leases(Protocol):
     def lapse(self, now_ns: int) -> Sequence[Lease]:
         """End the leases that were not renewed in time, and return them."""
 
+    def is_due(self, now_ns: int) -> bool:
+        """Whether `lapse` would change anything."""
+
     def held(self) -> Sequence[Lease]:
         """The leases that hold."""
 
@@ -156,6 +159,10 @@ class Branches:
     def freed(self, worker: ActorName) -> list[Branch]:
         """Take back what a worker holds: it asks for work, so it drives nothing."""
         return self._taken_back(self._leases.release_all(worker))
+
+    def is_due(self, now_ns: int) -> bool:
+        """Whether something was not renewed in time, or seems to be lent for too long."""
+        return self._leases.is_due(now_ns)
 
     def lapsed(self, now_ns: int) -> list[Branch]:
         """Take back what was not renewed in time."""

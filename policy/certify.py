@@ -53,6 +53,11 @@ class Successes:
             )
         )
 
+    @property
+    def has_any(self) -> bool:
+        """Whether `take` would give any."""
+        return bool(self._admissions)
+
     def take(self) -> tuple[Trajectory, ...]:
         """Those of which the ledger has not heard yet."""
         taken, self._admissions = tuple(self._admissions), []

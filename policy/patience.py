@@ -34,6 +34,10 @@ class Patience:
         """Whether it is given time to come back."""
         return is_resting(self._until_ns, now_ns)
 
+    def left_ms(self, now_ns: int) -> int:
+        """How long that will last yet."""
+        return (self._until_ns - now_ns) // 1_000_000 if self.rests(now_ns) else 0
+
     def missed(self, why: str, now_ns: int) -> None:
         """It did not answer. A rest that goes on is not made longer by those who asked before."""
         self._why = why

@@ -39,6 +39,8 @@ from envs_node.policy.tally import Tally
 from envs_node.policy.tree import Path, Price, Tree
 
 RETRY_MS = 200
+_RETRY_MS_MAX = 5_000
+"""While the policy rests; what needs no policy may be there to be done earlier."""
 _ANSWERS_MAX = 4096
 _LAPSED = "the lease is over: the branch is another's now"
 _UNHEARD = "its desktop was not heard of in time"
@@ -100,7 +102,8 @@ class TaskSearch:
             self._finish()
         if self._end:
             return Idle(retry_ms=0, is_over=True)
-        return Idle(retry_ms=RETRY_MS)
+        rest_ms = min(self._policy.left_ms(now_ns), _RETRY_MS_MAX)
+        return Idle(retry_ms=max(rest_ms, RETRY_MS))
 
     def renew(self, branch_id: BranchId, lease: int, now_ns: int) -> Renewed | LeaseLapsed:
         """Extend a lease; one that is over holds again, as long as nobody took the branch back.
@@ -150,6 +153,13 @@ class TaskSearch:
         """Send out again what was lent and not renewed in time."""
         for branch in self._branches.lapsed(now_ns):
             self._lost(branch, _UNHEARD, "desktop", now_ns, is_own=False)
+
+    def is_due(self, now_ns: int) -> bool:
+        """Whether the passing of time changes anything now, or the ledger is to hear of something.
+
+        When neither is so, `lapse` need not be called.
+        """
+        return self._successes.has_any or self._branches.is_due(now_ns)
 
     # What is told of it --------------------------------------------------------------------
 

@@ -89,6 +89,12 @@ class LeaseTable(Generic[ItemT]):
                 self._leases[lease.item] = msgspec.structs.replace(lease, until_ns=until_ns)
         return self._end(lapsed)
 
+    def is_due(self, now_ns: int) -> bool:
+        """Whether `lapse` would change anything."""
+        return any(
+            not 0 < lease.until_ns - now_ns <= lease.length_ns for lease in self._leases.values()
+        )
+
     def held(self) -> tuple[Lease[ItemT], ...]:
         """All leases in the order they were granted."""
         return tuple(sorted(self._leases.values(), key=lambda lease: lease.number))

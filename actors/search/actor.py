@@ -52,6 +52,13 @@ class SearchActor(Actor[SearchHeard]):
         self._is_begun = False
         self._is_outcome_kept = False
 
+    def is_needless(self, message: SearchHeard) -> bool:
+        """Most ticks are: no lease is over, and the ledger is owed nothing."""
+        if not isinstance(message, Tick) or message.is_anew or self._owed:
+            return False
+        is_outcome_owed = self._search.is_over and not self._is_outcome_kept
+        return not is_outcome_owed and not self._search.is_due(self.envelope.time_ns)
+
     async def hear(self, message: SearchHeard) -> Message | None:
         """Dispatch one message."""
         now_ns = self.envelope.time_ns

@@ -58,6 +58,8 @@ def test_while_the_policy_is_away_the_search_waits_and_says_so() -> None:
     waiting = [search.next_work(ActorName(f"work/{n}"), 10**8) for n in range(3)]
 
     assert all(isinstance(a, Idle) and not a.is_over for a in waiting)
+    # It is asked again when the rest is over, 1 s after the loss, and not ten times before.
+    assert waiting == [Idle(retry_ms=900)] * 3
     assert search.progress().state == "running"
     assert "waits for the policy" in search.progress().detail
     branch = lent(search, 2 * 10**9)

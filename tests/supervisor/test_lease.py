@@ -125,3 +125,15 @@ def test_a_lease_that_is_over_holds_again_until_it_is_taken_back() -> None:
     assert revived
     assert [lease.item for lease in lapsed] == ["b"]
     assert not table.renew("b", 2, now_ns=5 * LENGTH_NS, length_ns=LENGTH_NS)
+
+
+def test_a_table_is_due_exactly_when_lapsing_changes_something() -> None:
+    table: LeaseTable[str] = LeaseTable()
+    table.grant("a", "x", now_ns=100, length_ns=10)
+
+    # At 99 the clock was set back: the lease reaches further than its own length.
+    due = [table.is_due(now_ns) for now_ns in (99, 100, 109, 110, 200)]
+
+    assert due == [True, False, False, True, True]
+    table.lapse(110)
+    assert not table.is_due(200)

@@ -118,6 +118,30 @@ async def test_a_tick_lets_leases_lapse_and_has_no_answer(tmp_path: Path) -> Non
     assert second.lease > first.lease
 
 
+async def test_ticks_that_change_nothing_are_not_journalled_and_the_rest_are(
+    tmp_path: Path,
+) -> None:
+    now_ns = 1
+    with JournalWriter(tmp_path / "journal") as writer:
+        recorder = Recorder(writer, wants=lambda name: name == SEARCH)
+        post = Post(RunId("test"), clock_ns=lambda: now_ns, recorder=recorder)
+        async with _head(tmp_path, post) as search:
+            await search.ask(WorkWanted(worker=WORK), timeout_s=20)
+            search.tell(Tick())
+            search.tell(Tick())
+            await search.ask(ProgressWanted(), timeout_s=20)
+            now_ns += SETTINGS.lease_ms * 1_000_000
+            search.tell(Tick())
+            search.tell(Tick())
+            progress = await search.ask(ProgressWanted(), timeout_s=20)
+
+    heard = [e.envelope for e in read_journal(tmp_path / "journal") if e.kind == "heard"]
+    ticks = [e for e in heard if e is not None and isinstance(e.message, Tick)]
+    assert [tick.time_ns for tick in ticks] == [now_ns]
+    assert isinstance(progress, Progress)
+    assert progress.tasks[0].reassigned == 1
+
+
 def _heard(past: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in past if entry.kind == "heard"]
 
