@@ -51,7 +51,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What must not be, a line each."""
     faults: tuple[str, ...]
     missed: int
-    """Faults that were drawn, and found nothing to hit."""
+    """Drawn and not counted: there was nothing to hit."""
     restarts: dict[str, int]
     """Of whole processes, by service; what a node restarts inside itself is not counted."""
     recovery: tuple[Recovery, ...]
@@ -149,8 +149,8 @@ class _Stormy:
         stage = self._stage
         search = stage.search()
         share = self._settings.fit_share
-        plans = self._draw("search", round(self._settings.faults * (1 - share)))
-        self._under_storm("search", plans, search.poll, lambda: probe.judged, judged)
+        count = round(self._settings.faults * (1 - share))
+        self._under_storm("search", count, search.poll, lambda: probe.judged, judged)
         if search.poll() is None:
             search.kill()
         if search.wait(timeout=10) != 0:
@@ -161,9 +161,9 @@ class _Stormy:
     def _fit(self) -> None:
         stage = self._stage
         fit = stage.fit()
-        plans = self._draw("fit", self._settings.faults - len(self._storm.faults))
+        count = self._settings.faults - len(self._storm.faults)
         whole = float(stage.expected_steps())
-        self._under_storm("fit", plans, fit.poll, stage.fitted_steps, whole)
+        self._under_storm("fit", count, fit.poll, stage.fitted_steps, whole)
         if fit.poll() is None:
             fit.kill()
         if fit.wait(timeout=10) != 0:
@@ -183,22 +183,29 @@ class _Stormy:
 
     def _under_storm(
         self,
-        name: str,
-        plans: list[Plan],
+        phase: Phase,
+        count: int,
         poll: Callable[[], int | None],
         done: Callable[[], float],
         whole: float,
     ) -> None:
         began_s = time.monotonic()
-        limit_s = 300.0 + _SECONDS_A_FAULT * len(plans)
+        limit_s = 300.0 + _SECONDS_A_FAULT * count
 
         def is_over() -> bool:
             return poll() is not None or time.monotonic() - began_s > limit_s
 
-        self._storm.blow(plans, done=done, whole=whole, gap_s=self._settings.gap_s, is_over=is_over)
-        self._wall_s[f"{name} in the storm"] = round(time.monotonic() - began_s, 1)
+        self._storm.blow(
+            self._draw(phase, count + count // 5 + 5),
+            count=count,
+            done=done,
+            whole=whole,
+            gap_s=self._settings.gap_s,
+            is_over=is_over,
+        )
+        self._wall_s[f"{phase} in the storm"] = round(time.monotonic() - began_s, 1)
         if poll() is None:
-            self._findings.append(f"the {name} did not end within {limit_s:g} s")
+            self._findings.append(f"the {phase} did not end within {limit_s:g} s")
 
     def _compare(self, calm: RunFolder) -> tuple[Found | None, int]:
         stage, undisturbed = self._stage, look_into(calm)

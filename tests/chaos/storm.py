@@ -112,12 +112,13 @@ class Storm:
         self._began_s = time.monotonic()
         self.faults: list[Fault] = []
         self.missed: list[Plan] = []
-        """Drawn, but the work was over before, or no such process was there."""
+        """Drawn, but no such process was there, or it was frozen already."""
 
     def blow(
         self,
         plans: list[Plan],
         *,
+        count: int,
         done: Callable[[], float],
         whole: float,
         gap_s: float,
@@ -126,12 +127,17 @@ class Storm:
         """Do these faults until the work is over; then wait for what is frozen still.
 
         Args:
+            count: how many are to be done; those that find nothing to hit are not counted, so draw
+                some more.
             done: how much work was done; grows.
             whole: how much there is at least; faults come more densely than that asks for.
             gap_s: a fault waits no longer than this for work to be done, and no less than a fifth.
         """
-        share = 0.7 * whole / (len(plans) + 1)
+        share = 0.7 * whole / (count + 1)
+        wanted = len(self.faults) + count
         for plan in plans:
+            if is_over() or len(self.faults) >= wanted:
+                break
             started_s, goal = time.monotonic(), done() + plan.gap * share
             while not is_over():
                 waited_s = time.monotonic() - started_s
