@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from functools import partial
+from types import TracebackType
 from typing import Any, TypeAlias, TypeVar
 
 import pynng
@@ -38,6 +40,28 @@ def _allocate(callback: Any, handle: Any) -> Any:
     return pointer[0]
 
 
+def _nothing() -> None:
+    """Do nothing on arrival."""
+
+
+class _Caught:
+    """Keeps an error for the task that it belongs to."""
+
+    error: BaseException | None = None
+
+    def __enter__(self) -> None:
+        self.error = None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self.error = error
+        return True
+
+
 class _Receiver:
     """A receiving that one task at a time waits for."""
 
@@ -46,6 +70,8 @@ class _Receiver:
         self.aio = _allocate(_wake, self._handle)
         self._token = trio.lowlevel.current_trio_token()
         self._task: trio.lowlevel.Task | None = None
+        self._on_arrival: Callable[[], None] = _nothing
+        self._caught = _Caught()
 
     def free(self) -> None:
         """Stop receiving and free the aio: nng calls back no more."""
@@ -57,13 +83,21 @@ class _Receiver:
         with contextlib.suppress(trio.RunFinishedError):
             self._token.run_sync_soon(self._go_on)
 
-    async def wait(self, context: Any, cancel: Callable[[], None] | None = None) -> int:
+    async def wait(
+        self,
+        context: Any,
+        cancel: Callable[[], None] | None = None,
+        on_arrival: Callable[[], None] = _nothing,
+    ) -> int:
         """Receive into the aio. Returns nng's result.
 
         Args:
             cancel: is called before the receiving is cancelled.
+            on_arrival: is called as soon as something came, before this task has its turn, and
+                raises from here what it raises.
         """
         self._task = trio.lowlevel.current_task()
+        self._on_arrival = on_arrival
         raise_cancelled: Callable[[], None] | None = None
 
         def abort(raising: Callable[[], None]) -> trio.lowlevel.Abort:
@@ -79,12 +113,18 @@ class _Receiver:
         result: int = _lib.nng_aio_result(self.aio)
         if result == _lib.NNG_ECANCELED and raise_cancelled is not None:
             raise_cancelled()
+        if self._caught.error is not None:
+            raise self._caught.error
         return result
 
     def _go_on(self) -> None:
         task, self._task = self._task, None
-        if task is not None:
-            trio.lowlevel.reschedule(task)
+        if task is None:
+            return
+        with self._caught:
+            if _lib.nng_aio_result(self.aio) == 0:
+                self._on_arrival()
+        trio.lowlevel.reschedule(task)
 
 
 class _Context:
@@ -162,13 +202,14 @@ class ReplyContext(_Context):
         super().__init__(socket)
         self._send_s = send_s
 
-    async def receive(self, read: Read[ResultT]) -> ResultT:
+    async def receive(self, read: Read[None]) -> None:
         """Wait for a request.
 
-        Nothing is awaited between the arrival and the call of `read`: what arrived is never lost.
+        `read` is called at its arrival, before this task has its turn: what arrived is never lost,
+        and whoever is to answer it need not wait for this task.
         """
-        pynng.check_err(await self._receiver.wait(self._context.context))
-        return self._take(read)
+        on_arrival = partial(self._take, read)
+        pynng.check_err(await self._receiver.wait(self._context.context, on_arrival=on_arrival))
 
     def answer(self, data: bytes) -> None:
         """Send the answer. Does not wait: see `wait_sent`."""

@@ -126,6 +126,7 @@ async def serve(
             server = Server(deliver, opened.socket, calls_max // 2, peers, refusals)
             for _ in range(calls_max):
                 nursery.start_soon(server.answer_all)
+            nursery.start_soon(server.give_up)
             nursery.start_soon(_look_after, opened, security, peers, refusals)
             task_status.started(opened.url)
             await trio.sleep_forever()

@@ -28,13 +28,16 @@ _REASON_BYTES_MAX = 500
 class _Reply:
     """Where the answer to one request goes: on its way at once, or nowhere when it is too late."""
 
-    __slots__ = ("_context", "_event", "is_given", "to")
+    __slots__ = ("_context", "_event", "is_given", "pipe", "since_s", "to")
 
     def __init__(self, context: ReplyContext) -> None:
         self._context = context
         self._event: trio.Event | None = None
         self.is_given = False
         self.to = ActorName("")
+        self.pipe: Any = None
+        """By which the request came."""
+        self.since_s = 0.0
 
     def put(self, answer: Envelope[Message] | None) -> None:
         """Send the answer; a second one is dropped."""
@@ -70,7 +73,10 @@ class Server:
         actor_max: int,
         peers: Peers | None,
         refusals: Refusals,
+        *,
+        answer_s: float = _ANSWER_S,
     ) -> None:
+        self._answer_s = answer_s
         self._deliver = deliver
         self._socket = socket
         self._actor_max = max(actor_max, 1)
@@ -78,6 +84,8 @@ class Server:
         self._refusals = refusals
         self._waiting: Counter[ActorName] = Counter()
         """Requests that wait for each actor's answer, of those for whom some do."""
+        self._replies: set[_Reply] = set()
+        """Where those answers go."""
 
     async def answer_all(self) -> NoReturn:
         """Receive, deliver, answer, on a context of its own."""
@@ -91,32 +99,44 @@ class Server:
     async def _answer_one(self, context: ReplyContext) -> None:
         reply = _Reply(context)
         try:
-            pipe = await context.receive(partial(self._take, reply))
-            if not reply.is_given:
-                await self._wait(reply)
+            await context.receive(partial(self._take, reply))
+            await reply.wait()
         finally:
             reply.drop()
+            self._forget(reply)
         if not await context.wait_sent():
-            self._refusals.note(_host(pipe, self._socket), "it does not take its answers")
+            host = _host(reply.pipe, self._socket)
+            self._refusals.note(host, "it does not take its answers")
 
-    async def _wait(self, reply: _Reply) -> None:
-        self._waiting[reply.to] += 1
-        try:
-            with trio.move_on_after(_ANSWER_S):
-                await reply.wait()
-            reply.put(None)
-        finally:
+    async def give_up(self) -> NoReturn:
+        """Answer nothing where no answer came for too long, so that the context is free again."""
+        while True:
+            await trio.sleep(self._answer_s / 30)
+            late_s = trio.current_time() - self._answer_s
+            for reply in [reply for reply in self._replies if reply.since_s < late_s]:
+                reply.put(None)
+
+    def _note(self, reply: _Reply, to: ActorName) -> None:
+        reply.to = to
+        reply.since_s = trio.current_time()
+        self._replies.add(reply)
+        self._waiting[to] += 1
+
+    def _forget(self, reply: _Reply) -> None:
+        if reply in self._replies:
+            self._replies.remove(reply)
             self._waiting[reply.to] -= 1
             if not self._waiting[reply.to]:
                 del self._waiting[reply.to]
 
-    def _take(self, reply: _Reply, data: memoryview, pipe: Any) -> Any:
-        """Deliver one request, from the trio thread and without waiting. Returns the pipe."""
+    def _take(self, reply: _Reply, data: memoryview, pipe: Any) -> None:
+        """Deliver one request, from the trio thread and without waiting."""
+        reply.pipe = pipe
         is_told = data[:1] == TOLD
         peer = pynng.Pipe(pipe, self._socket) if self._peers is not None else None
         if self._peers is not None and peer is not None and not _may_come(self._peers, peer, data):
             reply.put(None)
-            return pipe
+            return
         try:
             envelope: Envelope[Message] = codec.decode(  # type: ignore[assignment]  # narrower
                 data[len(TOLD) :] if is_told else data
@@ -125,7 +145,7 @@ class Server:
             if not (self._peers and peer and self._peers.reject_garbage(peer)):
                 self._refusals.note(_host(pipe, self._socket), "it is no message", str(error))
             reply.put_bytes(REFUSED + str(error).encode()[:_REASON_BYTES_MAX])
-            return pipe
+            return
         refused = self._peers.refusal(peer, envelope) if self._peers and peer else None
         if refused is not None:
             reply.put(refused)
@@ -134,9 +154,8 @@ class Server:
         elif self._waiting and self._waiting[envelope.to] >= self._actor_max:
             reply.put_bytes(BUSY)
         else:
-            reply.to = envelope.to
+            self._note(reply, envelope.to)
             self._deliver(envelope, reply.put)
-        return pipe
 
     def _take_told(self, reply: _Reply, envelope: Envelope[Message]) -> None:
         try:

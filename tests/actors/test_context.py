@@ -22,11 +22,18 @@ def as_bytes(data: memoryview, _pipe: Any) -> bytes:
     return bytes(data)
 
 
+async def received(context: ReplyContext) -> bytes:
+    """The next request."""
+    found: list[bytes] = []
+    await context.receive(lambda data, _pipe: found.append(bytes(data)))
+    return found[0]
+
+
 async def echo(socket: pynng.Rep0) -> None:
     context = ReplyContext(socket)
     try:
         while True:
-            data = await context.receive(as_bytes)
+            data = await received(context)
             if data.startswith(b"slow"):
                 await trio.sleep(0.002)
             context.answer(data)
@@ -121,7 +128,7 @@ async def test_an_answer_to_an_asker_that_is_gone_is_dropped(tmp_path: Path) -> 
         for _ in range(20):
             with pynng.Req0(dial=url) as here:
                 await here.asend(b"x")
-                await context.receive(as_bytes)
+                await received(context)
             context.answer(bytes(100_000))
             assert await context.wait_sent()
         context.close()
@@ -134,7 +141,7 @@ async def test_answers_that_are_not_taken_are_dropped_in_time_and_others_get_the
         context = ReplyContext(socket, send_s=0.2)
         try:
             while True:
-                data = await context.receive(as_bytes)
+                data = await received(context)
                 context.answer(bytes(8_000_000) if data == b"big" else data)
                 results.append(await context.wait_sent())
         finally:
@@ -158,3 +165,39 @@ async def test_answers_that_are_not_taken_are_dropped_in_time_and_others_get_the
             nursery.cancel_scope.cancel()
 
     assert results[:4] == [True, False, False, False], "one is on its way for ever"
+
+
+async def test_a_request_is_read_before_its_task_has_its_turn_and_its_error_is_the_tasks(
+    tmp_path: Path,
+) -> None:
+    url = f"ipc://{tmp_path}/echo"
+    order: list[str] = []
+
+    def read(data: memoryview, _pipe: Any) -> None:
+        order.append("read")
+        if data == b"bad":
+            raise ValueError("bad")
+
+    async def serve(socket: pynng.Rep0) -> None:
+        context = ReplyContext(socket)
+        try:
+            with pytest.raises(ValueError, match="bad"):
+                await context.receive(read)
+            order.append("raised")
+            context.answer(b"sorry")
+            await context.receive(read)
+            order.append("taken")
+            context.answer(b"well")
+        finally:
+            await context.wait_sent()
+            context.close()
+
+    with trio.fail_after(DEADLINE_S), pynng.Rep0(listen=url) as there, pynng.Req0(dial=url) as here:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve, there)
+            asking = RequestContext(here)
+            answers = [await asking.call(data, as_bytes) for data in (b"bad", b"good")]
+            asking.close()
+
+    assert answers == [b"sorry", b"well"]
+    assert order == ["read", "raised", "read", "taken"]

@@ -14,10 +14,20 @@ import trio
 
 from envs_node.actors.address import AddressError
 from envs_node.actors.loop import run_actor
-from envs_node.actors.mailbox import AskTimeoutError, Mailbox, MailboxFullError, Ref
+from envs_node.actors.mailbox import (
+    ActorCrashedError,
+    AskTimeoutError,
+    Mailbox,
+    MailboxFullError,
+    Ref,
+)
 from envs_node.actors.nng import open_links, serve
 from envs_node.actors.post import Post
-from envs_node.messages.base import ActorName, DesktopId, Message, RunId
+from envs_node.actors.refusals import Refusals
+from envs_node.actors.server import Server
+from envs_node.actors.sockets import listening
+from envs_node.actors.transport import Reply
+from envs_node.messages.base import ActorName, DesktopId, Envelope, Message, RunId
 from envs_node.messages.desktop import FetchFrame, FrameFetched
 from envs_node.messages.search import Idle, Tick, WorkWanted
 from tests.actors.nng_node import DEADLINE_S, ECHO, ME, TCP, Here, here, node, ref_to
@@ -317,3 +327,25 @@ def test_nodes_that_are_started_alike_have_addresses_of_their_own() -> None:
     """Row E9."""
     with node(TCP) as (_, first), node(TCP) as (_, second):
         assert first != second
+
+
+async def test_what_is_not_answered_for_too_long_gives_its_context_free_and_its_place() -> None:
+    refusals, heard = Refusals(), 0
+
+    def deliver(envelope: Envelope[Message], reply: Reply | None) -> None:
+        nonlocal heard
+        heard += 1
+
+    with trio.fail_after(DEADLINE_S), listening(TCP) as opened:
+        server = Server(deliver, opened.socket, 1, None, refusals, answer_s=0.3)
+        async with open_links() as links, trio.open_nursery() as nursery:
+            nursery.start_soon(server.answer_all)  # one context for all
+            nursery.start_soon(server.give_up)
+            post = Post(RunId("test"))
+            post.add_route(ECHO, links.to(opened.url))
+            for _ in range(3):
+                with pytest.raises(ActorCrashedError, match="it does not answer WorkWanted"):
+                    await post.ref(ECHO, sender=ME).ask(WANTED, timeout_s=20)
+            nursery.cancel_scope.cancel()
+
+    assert heard == 3
