@@ -67,6 +67,25 @@ def origin_of(assign: Assign) -> tuple[str, ...]:
     return (*path, assign.strike_off.fingerprint) if assign.strike_off else path
 
 
+def why_not_its_leaf(assign: Assign, leaf: LeafReached, *, is_broken: bool) -> str:
+    """Why a leaf cannot be the end of this branch; empty when it can.
+
+    Otherwise a driver that skips a step would have the ledger keep, as certified, what nobody did.
+    """
+    if leaf.task_id != assign.task_id or leaf.kind != assign.kind:
+        return f"a {leaf.kind} of {leaf.task_id} is not what it was sent out for"
+    if is_broken:  # it may have broken anywhere
+        return ""
+    sent = tuple(step.action for step in assign.prefix)
+    done = tuple(step.action for step in leaf.steps)
+    if done[: len(sent)] != sent:
+        return f"it did not take the {len(sent)} steps that it was sent out to repeat"
+    is_replay = assign.kind in ("gate", "certify")
+    if is_replay and len(done) > len(sent):
+        return f"it took {len(done)} steps, and was sent out for {len(sent)}"
+    return ""
+
+
 def _seed_of(seed: int, *meaning: object) -> int:
     digest = hashlib.sha256(repr((seed, *meaning)).encode()).digest()
     return int.from_bytes(digest[:6], "big")

@@ -79,6 +79,8 @@ class Branch(msgspec.Struct, kw_only=True):
     assign: Assign
     number: int = 0
     """Which look or which rollout of the task it is, or belongs to; 0 for others."""
+    holder: ActorName = ActorName("")
+    """Whom it was lent to last."""
     source: LeafReached | None = None
     """Of a certification: the success it must reproduce."""
     losses: int = 0
@@ -126,6 +128,7 @@ class Branches:
         lease = self._leases.grant(branch_id, worker, now_ns=now_ns, length_ns=self._lease_ns)
         assert lease is not None, "a branch that waits is held by nobody"
         branch.assign = msgspec.structs.replace(branch.assign, lease=lease.number)
+        branch.holder = worker
         self._running[branch_id] = branch
         return branch.assign
 

@@ -7,6 +7,12 @@ from typing import Literal
 from envs_node.messages.search import LeafReached, LossCause, TaskProgress
 from envs_node.messages.tasks import Task
 
+_NEVER_JUDGED = "the task's start was never judged"
+_NO_START = {
+    "task": "the task's start could not be reached",
+    "desktop": "no desktop could show the task's start",
+    "verifier": "the checker could not judge the task's start",
+}
 _State = Literal["", "vacuous", "refused"]
 
 
@@ -107,3 +113,8 @@ class Tally:
             detail=end or waits_for,
             cause=self.cause,
         )
+
+
+def why_no_start(cause: LossCause, *, is_own: bool) -> str:
+    """Why a task is refused whose gate was given up."""
+    return _NO_START.get(cause or "task", _NEVER_JUDGED) if is_own else _NEVER_JUDGED

@@ -29,13 +29,13 @@ from envs_node.messages.search import (
 )
 from envs_node.messages.status import LeaseStatus
 from envs_node.messages.tasks import Task
-from envs_node.policy.assignments import Assignments, origin_of
+from envs_node.policy.assignments import Assignments, origin_of, why_not_its_leaf
 from envs_node.policy.branches import OWN_CAUSES, Branch, Branches, Leases
 from envs_node.policy.budget import Spent, why_spent
 from envs_node.policy.certify import Successes
 from envs_node.policy.failures import FailureMemory
 from envs_node.policy.patience import Patience
-from envs_node.policy.tally import Tally
+from envs_node.policy.tally import Tally, why_no_start
 from envs_node.policy.tree import Path, Price, Tree
 
 RETRY_MS = 200
@@ -44,12 +44,6 @@ _RETRY_MS_MAX = 5_000
 _ANSWERS_MAX = 4096
 _LAPSED = "the lease is over: the branch is another's now"
 _UNHEARD = "its desktop was not heard of in time"
-_NEVER_JUDGED = "the task's start was never judged"
-_NO_START = {
-    "task": "the task's start could not be reached",
-    "desktop": "no desktop could show the task's start",
-    "verifier": "the checker could not judge the task's start",
-}
 
 
 class TaskSearch:
@@ -135,8 +129,16 @@ class TaskSearch:
         )
         return answer
 
-    def leaf_reached(self, report: LeafReached, now_ns: int) -> Renewed | LeaseLapsed:
-        """Take in how a branch ended. A repeated report is answered alike and counted once."""
+    def leaf_reached(
+        self, report: LeafReached, now_ns: int, sender: ActorName | None = None
+    ) -> Renewed | LeaseLapsed:
+        """Take in how a branch ended; nobody but its holder can end it.
+
+        A repeated report is answered alike and counted once.
+        """
+        branch = self._branches.get(report.branch_id)
+        if branch is not None and sender not in (None, branch.holder):
+            return self._lapsed(report)
         key = (report.branch_id, report.lease)
         if key not in self._answers:
             self._answers[key] = self._first_report(report, now_ns)
@@ -275,9 +277,7 @@ class TaskSearch:
             return f"branch {report.branch_id} does not come by there"
         return self._tree.refusal(report.path, report.buckets, report.followed)
 
-    def _refuse(
-        self, report: NodeReached | LeafReached, why: str, now_ns: int
-    ) -> Renewed | LeaseLapsed:
+    def _refuse(self, report: NodeReached | LeafReached, why: str, now_ns: int) -> LeaseLapsed:
         """End the lease of a branch whose driver talks nonsense, and send it out again."""
         branch = self._branches.end(report.branch_id, report.lease)
         assert branch is not None, "refused under its own lease"
@@ -294,24 +294,25 @@ class TaskSearch:
             return
         self.tally.give_up(why, cause)
         if branch.assign.kind == "gate":
-            start = _NO_START.get(cause or "task", _NEVER_JUDGED) if is_own else _NEVER_JUDGED
-            self._end = f"{start}: {why}"
+            self._end = f"{why_no_start(cause, is_own=is_own)}: {why}"
             self.tally.refuse(cause)
         elif branch.assign.kind == "certify":
             self._certify_failed(branch)
 
     # Learning from a leaf --------------------------------------------------------------------
 
+    def _lapsed(self, report: LeafReached) -> LeaseLapsed:
+        self.tally.refused += 1
+        return LeaseLapsed(branch_id=report.branch_id, lease=report.lease, reason=_LAPSED)
+
     def _first_report(self, report: LeafReached, now_ns: int) -> Renewed | LeaseLapsed:
         branch = self._branches.get(report.branch_id)
         if branch is None or branch.assign.lease != report.lease:
-            self.tally.refused += 1
-            return LeaseLapsed(branch_id=report.branch_id, lease=report.lease, reason=_LAPSED)
-        if report.task_id != self.task.id or report.kind != branch.assign.kind:
-            why = f"a {report.kind} of {report.task_id} is not what it was sent out for"
+            return self._lapsed(report)
+        is_broken = report.verdict is None or report.verdict.verdict == "infra"
+        if why := why_not_its_leaf(branch.assign, report, is_broken=is_broken):
             return self._refuse(report, why, now_ns)
         self._branches.end(report.branch_id, report.lease)
-        is_broken = report.verdict is None or report.verdict.verdict == "infra"
         self.tally.add_leaf(report, branch.number, is_broken=is_broken)
         self._learn_price(report)
         if is_broken:

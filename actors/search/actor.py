@@ -73,7 +73,7 @@ class SearchActor(Actor[SearchHeard]):
             case NodeReached():
                 return self._search.node_reached(message, now_ns)
             case LeafReached():
-                answer = self._search.leaf_reached(message, now_ns)
+                answer = self._search.leaf_reached(message, now_ns, self.envelope.sender)
                 await self._pay()
                 return answer
             case ProgressWanted(with_leases=with_leases):

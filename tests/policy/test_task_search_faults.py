@@ -13,7 +13,16 @@ from envs_node.messages.search import Assign, Idle, LeaseLapsed, LossCause, Rene
 from envs_node.policy.fingerprint import fingerprint
 from envs_node.policy.task_search import TaskSearch
 from tests.fakes import note_screen
-from tests.policy.drive import SETTINGS, WORKER, drive, judged, lent, make_search, pass_gate
+from tests.policy.drive import (
+    SETTINGS,
+    SUCCEEDED,
+    WORKER,
+    drive,
+    judged,
+    lent,
+    make_search,
+    pass_gate,
+)
 
 
 def lost(search: TaskSearch, assign: Assign, cause: LossCause, now_ns: int = 0) -> None:
@@ -154,3 +163,46 @@ def test_what_a_fault_wasted_is_paid_by_no_budget() -> None:
 
     progress = search.progress()
     assert (progress.new_actions, progress.wasted_actions > 0) == (0, True)
+
+
+def test_nobody_but_its_holder_ends_a_branch() -> None:
+    search = make_search()
+    pass_gate(search)
+    assign = lent(search)
+    _, leaf = drive(note_screen(), assign)
+
+    stranger = search.leaf_reached(judged(leaf, SUCCEEDED), 0, ActorName("work/other"))
+    holder = search.leaf_reached(leaf, 0, WORKER)
+
+    assert isinstance(stranger, LeaseLapsed)
+    assert isinstance(holder, Renewed)
+    assert search.progress().refused == 1
+
+
+@pytest.mark.parametrize("kind", ["skips", "goes on", "does otherwise"])
+def test_a_certification_of_other_steps_is_refused_and_nothing_is_admitted(kind: str) -> None:
+    search = make_search()
+    pass_gate(search)
+    assign = lent(search)
+    while assign.kind != "certify":
+        nodes, leaf = drive(note_screen(), assign)
+        for node in nodes:
+            search.node_reached(node, 0)
+        search.leaf_reached(leaf, 0)
+        assign = lent(search)
+    _, leaf = drive(note_screen(), assign)
+    other = msgspec.structs.replace(leaf.steps[0], action=Wait(wait_ms=1))
+    steps = {
+        "skips": leaf.steps[:-1],
+        "goes on": (*leaf.steps, leaf.steps[-1]),
+        "does otherwise": (other, *leaf.steps[1:]),
+    }[kind]
+
+    answer = search.leaf_reached(msgspec.structs.replace(leaf, steps=steps), 0)
+
+    assert isinstance(answer, LeaseLapsed)
+    assert search.take_admissions() == ()
+    again = lent(search)
+    assert (again.kind, again.branch_id) == ("certify", assign.branch_id)
+    search.leaf_reached(drive(note_screen(), again)[1], 0)
+    assert len(search.take_admissions()) == 1

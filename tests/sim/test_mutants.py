@@ -72,12 +72,12 @@ class ForgetfulLeases(LeaseTable[BranchId]):
 class BlamingSearch(TaskSearch):
     """Counts what broke as a failure of the policy."""
 
-    def leaf_reached(self, report: LeafReached, now_ns: int) -> Any:
+    def leaf_reached(self, report: LeafReached, now_ns: int, *more: Any) -> Any:
         """Judge what was not judged."""
         if report.verdict is None or report.verdict.verdict == "infra":
             verdict = Verdict(verdict="failure", score=0.0)
             report = msgspec.structs.replace(report, verdict=verdict, reason="fail")
-        return super().leaf_reached(report, now_ns)
+        return super().leaf_reached(report, now_ns, *more)
 
 
 class LosingSearch(TaskSearch):
