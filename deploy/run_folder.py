@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import structlog
 
 from envs_node import __version__
 from envs_node.deploy.config import Config
 from envs_node.deploy.tasks.bundle import write_tasks
 from envs_node.messages.base import EnvsError, RunId
 from envs_node.messages.tasks import Task
+
+_log = structlog.get_logger(__name__)
 
 _LIBRARIES = ("torch", "transformers", "trio", "pynng", "msgspec", "sqlalchemy", "numpy")
 
@@ -216,10 +219,19 @@ def find_unfinished(root: Path, *, has_policy: bool) -> RunFolder | None:
         for folder in folders
         if folder.is_run()
         and not folder.has_ended()
-        and bool(folder.manifest().policy) == has_policy
+        and _is_of_kind(folder, has_policy=has_policy)
         and not _is_written(folder.journal)
     ]
     return max(left, key=lambda folder: folder.path.stat().st_mtime_ns, default=None)
+
+
+def _is_of_kind(folder: RunFolder, *, has_policy: bool) -> bool:
+    """Whether such a head has begun it. A damaged one is told of, and keeps no other back."""
+    try:
+        return bool(folder.manifest().policy) == has_policy
+    except RunFolderError as error:
+        _log.warning("run.skipped", path=str(folder.path), why=str(error))
+        return False
 
 
 def _is_written(journal: Path) -> bool:
@@ -254,5 +266,8 @@ def write_json(path: Path, value: Any) -> None:
     """Write JSON for people and machines, whole or not at all."""
     data = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2)
     partial = path.with_suffix(path.suffix + ".partial")
-    partial.write_bytes(data + b"\n")
+    with partial.open("wb") as file:
+        file.write(data + b"\n")
+        file.flush()
+        os.fsync(file.fileno())  # or a machine that loses its power may leave an empty file
     os.replace(partial, path)

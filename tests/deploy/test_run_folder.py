@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from envs_node import __version__
 from envs_node.deploy.config import Config
-from envs_node.deploy.run_folder import RunFolder, RunFolderError, write_json
+from envs_node.deploy.run_folder import RunFolder, RunFolderError, find_unfinished, write_json
 from envs_node.deploy.tasks.bundle import bundled_tasks
 
 TASKS = bundled_tasks("train", 1)[:2]
@@ -105,6 +106,20 @@ def test_a_damaged_manifest_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(RunFolderError, match=r"manifest\.json is damaged"):
         RunFolder.open(folder.path).manifest()
+
+
+def test_a_damaged_run_keeps_no_other_from_going_on(tmp_path: Path) -> None:
+    left = _create(tmp_path / "r-1")
+    (_create(tmp_path / "r-2").path / "manifest.json").write_bytes(b"")
+
+    with capture_logs() as logs:
+        found = find_unfinished(tmp_path, has_policy=True)
+
+    assert found is not None
+    assert found.path == left.path
+    (log,) = logs
+    assert (log["event"], log["path"]) == ("run.skipped", str(tmp_path / "r-2"))
+    assert "is damaged" in log["why"]
 
 
 def test_damaged_tasks_are_named(tmp_path: Path) -> None:
