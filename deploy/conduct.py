@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import trio
 
-from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError
+from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Ref
 from envs_node.actors.post import Post
 from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.config import Config
@@ -143,9 +143,25 @@ async def _ask_head(post: Post, request: StartRun) -> object:
         await head.ask(Resolve(prefix=HEAD), timeout_s=_HELLO_S)
     except (AskTimeoutError, ActorCrashedError) as error:
         raise HeadLostError(f"no head answers: {error}; is `envs-node start` running?") from error
-    with contextlib.suppress(AskTimeoutError, ActorCrashedError):
+    try:
         return await head.ask(request, timeout_s=_START_S)
-    return None  # it died over it, and may have begun
+    except (AskTimeoutError, ActorCrashedError):
+        return None  # it died over it, and may have begun
+    except trio.Cancelled:
+        if request.request_id:
+            await _take_back(head, request)
+        raise
+
+
+async def _take_back(head: Ref, request: StartRun) -> None:
+    """We are stopped while the head begins the run: stop that, once it has begun, if it is ours."""
+    with (
+        trio.CancelScope(shield=True),
+        contextlib.suppress(AskTimeoutError, ActorCrashedError),
+    ):
+        answer = await head.ask(request, timeout_s=_STOP_S)  # by its id it is the same request
+        if isinstance(answer, RunStarted):
+            await head.ask(StopRun(run=request.run), timeout_s=_STOP_S)
 
 
 async def _watch(post: Post, request: StartRun, watch: Watch, silence_s: float) -> Progress:

@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
+import trio.testing
 
 from envs_node import __version__
-from envs_node.actors.head.actor import HeadActor
+from envs_node.actors.head.actor import HeadActor, Runs
 from envs_node.actors.loop import run_actor
 from envs_node.actors.nng import serve
 from envs_node.deploy.conduct import (
@@ -23,6 +24,7 @@ from envs_node.deploy.conduct import (
 )
 from envs_node.deploy.membership import HEAD
 from envs_node.messages.base import EnvsError
+from envs_node.messages.lifecycle import StartRun
 from envs_node.messages.search import Progress
 from tests.deploy.fake_node import CONFIG, TASKS, FakeNode
 
@@ -94,6 +96,46 @@ async def test_a_conductor_that_is_cancelled_stops_its_run(tmp_path: Path) -> No
         assert scope.cancelled_caught
         await conduct_at(url, run_request("r-2", CONFIG, TASKS), lambda progress: None)
 
+    assert (tmp_path / "r-1" / "progress.json").is_file()
+
+
+class _Announced:
+    """The runs of a head; whoever waits hears when one is about to be started."""
+
+    def __init__(self, runs: Runs, starting: trio.Event) -> None:
+        self._runs = runs
+        self._starting = starting
+        self.stop = runs.stop
+        self.standing = runs.standing
+
+    async def start(self, request: StartRun) -> None:
+        self._starting.set()
+        await trio.testing.wait_all_tasks_blocked()  # the conductor has been cancelled by then
+        await self._runs.start(request)
+
+
+async def test_a_conductor_that_is_cancelled_while_its_run_begins_stops_it(
+    tmp_path: Path,
+) -> None:
+    starting = trio.Event()
+    node = FakeNode(tmp_path)
+    async with node.open(), trio.open_nursery() as nursery:
+        actor = HeadActor(_Announced(node.runs, starting), node="h", version=__version__)
+        await nursery.start(run_actor, actor, HEAD, node.post)
+        url = await nursery.start(serve, node.post.deliver, "tcp://127.0.0.1:0")
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as conducting:
+
+                async def interrupt() -> None:
+                    await starting.wait()
+                    scope.cancel()
+
+                conducting.start_soon(interrupt)
+                await conduct_at(url, run_request("r-1", CONFIG, TASKS), lambda progress: None)
+
+        assert scope.cancelled_caught
+        assert node.runs.path() is None
+        nursery.cancel_scope.cancel()
     assert (tmp_path / "r-1" / "progress.json").is_file()
 
 
