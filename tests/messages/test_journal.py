@@ -226,11 +226,9 @@ def test_a_damaged_length_is_named_and_no_torn_tail(tmp_path: Path, byte: int) -
     number = 0
 
     for offset in _offsets(data):
-        for value in range(256):
-            if value == data[offset + byte]:
-                continue
+        for flipped in (1, 2, 4, 8, 16, 32, 64, 128, 255):
             damaged = bytearray(data)
-            damaged[offset + byte] = value
+            damaged[offset + byte] ^= flipped
             number += 1
             folder = tmp_path / str(number)
             folder.mkdir()
