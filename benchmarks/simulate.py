@@ -16,7 +16,6 @@ from envs_node.deploy.sim.faults import CALM, MILD
 from envs_node.deploy.sim.simulation import SimSettings
 from envs_node.deploy.sim.trial import Laboratory
 from envs_node.deploy.sim.world import WorldSettings
-from envs_node.messages.lifecycle import SearchSettings
 
 SIZES = ((200, 20), (2000, 200))
 RATIO_MAX = 1.3
@@ -49,7 +48,6 @@ def _step_ms(desktops: int, tasks: int, seed: int, faults: str) -> float:
         nodes=-(-desktops // 16),
         policies=-(-desktops // 64),
         world=WorldSettings(seed=seed, tasks=tasks),
-        search=SearchSettings(keep_frames="none"),
         faults=MILD if faults == "mild" else CALM,
     )
     trial = Laboratory().attempt(settings)

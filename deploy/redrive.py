@@ -21,7 +21,7 @@ from envs_node.deploy.run_folder import RunFolder, RunFolderError
 from envs_node.deploy.slots import Desktops
 from envs_node.messages.base import ActorName, EnvsError, Message, RunId
 from envs_node.messages.journal import Entry, read_journal
-from envs_node.messages.ledger import BlobStored, StoreBlob
+from envs_node.messages.ledger import BlobsLacking, BlobStored, BlobsWanted, StoreBlob
 from envs_node.messages.search import (
     Assign,
     Idle,
@@ -166,6 +166,8 @@ class _Host(Actor[Message]):
             case LeafReached(branch_id=branch_id, lease=lease):
                 self.leaf = message
                 return Renewed(branch_id=branch_id, lease=lease)
+            case BlobsWanted(names=names):
+                return BlobsLacking(names=names)
             case StoreBlob(name=name, sha256=sha256, data=data):
                 self.pictures[name] = data
                 return BlobStored(sha256=sha256)

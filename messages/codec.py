@@ -33,6 +33,7 @@ AnyMessage: TypeAlias = (
     | search.WorkWanted | search.Idle | search.Assign | search.Renew | search.Renewed
     | search.LeaseLapsed | search.NodeReached | search.LeafReached
     | search.Drive | search.ProgressWanted | search.Progress | search.Tick | search.WorkerFreed
+    | ledger.BlobsWanted | ledger.BlobsLacking
     | ledger.StoreBlob | ledger.BlobStored | ledger.BlobRefused
     | ledger.Admit | ledger.Admitted | ledger.AlreadyKnown
     | ledger.TaskOutcome | ledger.OutcomeKept | ledger.Query | ledger.LedgerStats

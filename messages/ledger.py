@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from envs_node.messages.base import BranchId, Message, TaskId
 from envs_node.messages.search import Step
 from envs_node.messages.verify import Verdict
+
+BLOBS_WANTED_MAX = 128
+"""Names that one question may hold."""
 
 
 class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +34,20 @@ class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
     policy: str
     success_rate: float
     """Of the judged leaves of this task when this was admitted; a later admission updates it."""
+
+
+class BlobsWanted(Message, frozen=True, kw_only=True):
+    """Which of these pictures has the ledger not? Answered by `BlobsLacking`."""
+
+    names: Annotated[tuple[str, ...], msgspec.Meta(max_length=BLOBS_WANTED_MAX)]
+    """`Signature.frame` of each."""
+
+
+class BlobsLacking(Message, frozen=True, kw_only=True):
+    """Answers `BlobsWanted`: those to be sent by `StoreBlob`. The others are on disk."""
+
+    names: tuple[str, ...]
+    """In the order in which they were asked for, each once."""
 
 
 class StoreBlob(Message, frozen=True, kw_only=True):

@@ -126,7 +126,8 @@ class SearchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     killed, its policy was away. Far more than happens, so that nothing goes round for ever."""
     keep_frames: Literal["all", "certified", "none"] = "all"
     """Of which branches the ledger keeps the pictures, each picture once; `envs-node replay
-    --branch` shows them."""
+    --branch` shows them. Those of branches that are not certified are dropped when the ledger has
+    no time for them within 10 s."""
     seed: int = 0
     rollouts: int = 0
     """Of an eval: sampled rollouts a task, beside one greedy; 0 searches the tree."""

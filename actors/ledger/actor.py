@@ -1,16 +1,16 @@
 """Remembers every verified, distinct success exactly once.
 
 Owns      the ledger's database and the folder of screenshots beside it.
-Hears     StoreBlob, Admit, TaskOutcome, Query.
-Says      BlobStored, BlobRefused, Admitted, AlreadyKnown, OutcomeKept, LedgerStats.
+Hears     BlobsWanted, StoreBlob, Admit, TaskOutcome, Query.
+Says      BlobsLacking, BlobStored, BlobRefused, Admitted, AlreadyKnown, OutcomeKept, LedgerStats.
 On crash  reopens; what was answered is on disk, and what was not is asked again, to the same end.
           A full disk is no crash: it waits for room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeVar, assert_never
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias, TypeVar, assert_never
 
 import structlog
 import trio
@@ -25,7 +25,9 @@ from envs_node.messages.ledger import (
     Admitted,
     AlreadyKnown,
     BlobRefused,
+    BlobsLacking,
     BlobStored,
+    BlobsWanted,
     LedgerStats,
     OutcomeKept,
     Query,
@@ -34,6 +36,7 @@ from envs_node.messages.ledger import (
     Trajectory,
 )
 
+LedgerHeard: TypeAlias = BlobsWanted | StoreBlob | Admit | TaskOutcome | Query
 _ResultT = TypeVar("_ResultT")
 _log = structlog.get_logger()
 
@@ -43,6 +46,9 @@ class Store(Protocol):
 
     def admit(self, trajectory: Trajectory) -> bool:
         """Keep a success; False when its path is known."""
+
+    def lacking(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those of these names under which nothing is kept, in order, each once."""
 
     def store_blob(self, name: str, sha256: str, kind: str, data: bytes) -> str:
         """Keep bytes; returns the digest kept under the name."""
@@ -57,7 +63,7 @@ class Store(Protocol):
         """Let go of the files."""
 
 
-class LedgerActor(Actor[StoreBlob | Admit | TaskOutcome | Query]):
+class LedgerActor(Actor[LedgerHeard]):
     """Owns the one store that a run writes to."""
 
     def __init__(
@@ -93,10 +99,13 @@ class LedgerActor(Actor[StoreBlob | Admit | TaskOutcome | Query]):
             if scope.cancelled_caught:
                 _log.warning("ledger.abandoned", timeout_s=self._timeout_s)
 
-    async def hear(self, message: StoreBlob | Admit | TaskOutcome | Query) -> Message | None:
+    async def hear(self, message: LedgerHeard) -> Message | None:
         """Dispatch."""
         assert self._store is not None, "hear was called before start"
         match message:
+            case BlobsWanted(names=names):
+                store = self._store
+                return BlobsLacking(names=await self._in_thread(lambda: store.lacking(names)))
             case StoreBlob():
                 return await self._store_blob(self._store, message)
             case Admit(trajectory=trajectory):

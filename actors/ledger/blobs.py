@@ -32,6 +32,26 @@ class BlobFolder:
             raise ValueError(f"not a kind of blob: {kind!r}")
         return self.folder / sha256[:2] / f"{sha256[2:]}.{kind}"
 
+    def holds(self, sha256: str, kind: str, size_bytes: int) -> bool:
+        """Whether a file of this digest and size is here; its bytes are not looked at."""
+        try:
+            return self.path(sha256, kind).stat().st_size == size_bytes
+        except FileNotFoundError:
+            return False
+
+    def check(self, data: bytes, sha256: str, kind: str) -> Path:
+        """Where these bytes belong.
+
+        Raises:
+            BlobMismatchError: the digest is not that of the bytes.
+            ValueError: the digest or the kind is malformed.
+        """
+        path = self.path(sha256, kind)
+        found = hashlib.sha256(data).hexdigest()
+        if found != sha256:
+            raise BlobMismatchError(self.folder, sha256, found)
+        return path
+
     def keep(self, data: bytes, sha256: str, kind: str) -> bool:
         """Write the bytes durably. Returns False when they were there already.
 
@@ -39,11 +59,8 @@ class BlobFolder:
             BlobMismatchError: the digest is not that of the bytes.
             OSError: the disk is full or may not be written.
         """
-        path = self.path(sha256, kind)
-        found = hashlib.sha256(data).hexdigest()
-        if found != sha256:
-            raise BlobMismatchError(self.folder, sha256, found)
-        if self._holds(path, len(data)):
+        path = self.check(data, sha256, kind)
+        if self.holds(sha256, kind, len(data)):
             return False
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_durably(path, data)
@@ -63,13 +80,6 @@ class BlobFolder:
         if found != sha256:
             raise BlobMismatchError(self.folder, sha256, found)
         return data
-
-    @staticmethod
-    def _holds(path: Path, size_bytes: int) -> bool:
-        try:
-            return path.stat().st_size == size_bytes
-        except FileNotFoundError:
-            return False
 
 
 def _write_durably(path: Path, data: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -102,8 +102,17 @@ class LedgerStore:
                 connection.execute(STEPS.insert(), rows)
         return known is None
 
+    def lacking(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those of these names under which no whole file is kept, in order, each once."""
+        with self._lock, translated(self.path):
+            rows = self._blob_rows(names)
+            kept = {row.name for row in rows if self.blobs.holds(row.sha256, row.kind, row.size)}
+        return tuple(name for name in dict.fromkeys(names) if name not in kept)
+
     def store_blob(self, name: str, sha256: str, kind: str, data: bytes) -> str:
         """Keep bytes under a name. Returns the digest kept: the first for a name stays.
+
+        What is kept already costs no write.
 
         Raises:
             BlobMismatchError: the digest is not that of the bytes.
@@ -112,13 +121,18 @@ class LedgerStore:
         """
         self._check_writable()
         with self._lock, translated(self.path):
+            for known in self._blob_rows([name]):
+                if self.blobs.holds(known.sha256, known.kind, known.size):
+                    self.blobs.check(data, sha256, kind)
+                    return str(known.sha256)
             self.blobs.keep(data, sha256, kind)
             row = {"name": name, "sha256": sha256, "kind": kind, "size_bytes": len(data)}
+            statement = insert(BLOBS).values(row)
             with self._engine.begin() as connection:
-                connection.execute(insert(BLOBS).values(row).on_conflict_do_nothing())
-                kept = connection.scalar(sa.select(BLOBS.c.sha256).where(BLOBS.c.name == name))
-        assert kept is not None, f"blob {name} was inserted and is not there"
-        return str(kept)
+                connection.execute(
+                    statement.on_conflict_do_update(index_elements=["name"], set_=row)
+                )
+        return sha256
 
     def read_blob(self, name: str) -> bytes | None:
         """The bytes kept under a name; None for a name that was never kept."""
@@ -193,10 +207,17 @@ class LedgerStore:
         return LedgerStats(**row, steps=steps[0], distinct_steps=steps[1], blobs=blobs or 0)
 
     def _blob_row(self, name: str) -> sa.Row[*tuple[Any, ...]] | None:
-        """Digest and kind of what is kept under a name."""
-        query = sa.select(BLOBS.c.sha256, BLOBS.c.kind).where(BLOBS.c.name == name)
-        with self._lock, translated(self.path), self._engine.begin() as connection:
-            return connection.execute(query).one_or_none()
+        with self._lock, translated(self.path):
+            return next(iter(self._blob_rows([name])), None)
+
+    def _blob_rows(self, names: Sequence[str]) -> Sequence[sa.Row[*tuple[Any, ...]]]:
+        """Name, digest, kind and size of what is kept under these names, found by the index."""
+        columns = BLOBS.c
+        query = sa.select(
+            columns.name, columns.sha256, columns.kind, columns.size_bytes.label("size")
+        ).where(columns.name.in_(names))
+        with self._engine.begin() as connection:
+            return connection.execute(query).all()
 
     def _known(
         self, connection: sa.Connection, trajectory: Trajectory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import structlog
 import trio
 
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Ref
@@ -10,6 +11,10 @@ from envs_node.messages.base import EnvsError, Message
 from envs_node.messages.search import LossCause
 
 _RESTS_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+_TOLD_EVERY = 12
+"""Of the tries to reach a head that is away, so many go untold."""
+
+_log = structlog.get_logger(__name__)
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,12 +70,23 @@ async def insist(
         try:
             return await ask(ref, message, timeout_s=timeout_s, cause=cause)
         except BranchLostError:
-            rest_s = _RESTS_S[min(attempt, len(_RESTS_S) - 1)]
-            if rested_s + rest_s > away_s:
+            if rested_s + rest_s(attempt) > away_s:
                 raise
-        await trio.sleep(rest_s)
-        rested_s += rest_s
+        await trio.sleep(rest_s(attempt))
+        rested_s += rest_s(attempt)
         attempt += 1
+
+
+def rest_s(attempt: int) -> float:
+    """How long to rest before asking again, after so many tries."""
+    return _RESTS_S[min(attempt, len(_RESTS_S) - 1)]
+
+
+def tell_repeated(message: Message, attempt: int, error: EnvsError) -> None:
+    """Tell people, now and then, that this was not answered and is said again."""
+    if attempt % _TOLD_EVERY == 0:
+        name = type(message).__name__
+        _log.warning("report.repeated", message=name, attempt=attempt, error=str(error))
 
 
 def refusal(answer: Message) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -11,11 +10,10 @@ import structlog
 import trio
 
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Ref
+from envs_node.actors.replay.asking import rest_s, tell_repeated
 from envs_node.actors.replay.branch import BranchRecord
-from envs_node.actors.replay.frames import KeptFrames, is_certified
+from envs_node.actors.replay.frames import FrameKeeper, is_certified
 from envs_node.messages.base import ActorName, DesktopId, TaskId
-from envs_node.messages.desktop import FetchFrame, FrameFetched
-from envs_node.messages.ledger import StoreBlob
 from envs_node.messages.search import (
     Assign,
     Drive,
@@ -30,9 +28,6 @@ from envs_node.messages.tasks import FetchTask, TaskUnknown
 _ASK_S = 20.0
 _DRIVE_S = 900.0
 _DRIVE_TRIES = 4
-_BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
-_TOLD_EVERY = 12
-"""Of the tries to reach a head that is away, so many go untold."""
 
 _log = structlog.get_logger(__name__)
 
@@ -64,7 +59,7 @@ async def work(slot: Slot) -> NoReturn:
         except (AskTimeoutError, ActorCrashedError) as error:
             if failures == 0:  # a head without a run is told of once
                 _log.warning("work.refused", worker=slot.worker, error=str(error))
-            await trio.sleep(_backoff_s(failures))
+            await trio.sleep(rest_s(failures))
             failures += 1
             continue
         failures = 0
@@ -73,7 +68,7 @@ async def work(slot: Slot) -> NoReturn:
             report = await worker.serve(answer)
             broken = broken + 1 if report.reason == "infra" else 0
             if broken:  # do not draw the next branch into the same trouble at once
-                await trio.sleep(_backoff_s(broken - 1))
+                await trio.sleep(rest_s(broken - 1))
         elif isinstance(answer, Idle):
             await trio.sleep(max(answer.retry_ms, 50) / 1000)
 
@@ -83,12 +78,12 @@ class _Worker:
 
     def __init__(self, slot: Slot) -> None:
         self._slot = slot
-        self._frames = KeptFrames()
+        self._frames = FrameKeeper(slot.desktop_id, slot.desktop, slot.ledger)
 
     async def serve(self, assign: Assign) -> LeafReached:
         """Have a branch driven, and its report and its pictures kept."""
         search = self._slot.refs(ActorName(f"search/{assign.task_id}"))
-        lapsed = trio.Event()
+        lapsed, is_over = trio.Event(), False
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_keep_lease, search, assign, lapsed)
             report = await self._drive(assign, lapsed)
@@ -96,12 +91,12 @@ class _Worker:
             is_first = is_certified(report) and assign.keep_frames != "none"
             if is_first and not lapsed.is_set():  # the ledger has the pictures before the path
                 with trio.move_on_after(self._slot.patience_s):
-                    await self._keep_frames(assign, report, insists=True)
+                    await self._frames.insist(assign, report)
             if not lapsed.is_set():
-                await self._hand_in(search, report)
+                is_over = await self._hand_in(search, report)
             nursery.cancel_scope.cancel()
-        if wants_all and not is_first and report.cause != "desktop":
-            await self._keep_frames(assign, report, insists=False)
+        if wants_all and not (is_first or is_over) and report.cause != "desktop":
+            await self._frames.spare(assign, report)
         self._tell_story(report)
         return report
 
@@ -125,24 +120,29 @@ class _Worker:
             break
         return BranchRecord(assign).lost(why, "desktop")
 
-    async def _hand_in(self, search: Ref, report: LeafReached) -> None:
-        """Insist until the search has answered, or is another run's: what is finished is kept."""
+    async def _hand_in(self, search: Ref, report: LeafReached) -> bool:
+        """Insist until the search has answered: what is finished is kept.
+
+        Returns:
+            Whether its run is over, and another is on.
+        """
         attempt = 0
         with trio.move_on_after(self._slot.patience_s):
             while True:
                 try:
                     answer = await search.ask(report, timeout_s=_ASK_S)
                 except (AskTimeoutError, ActorCrashedError) as error:
-                    _tell_missed("LeafReached", attempt, error)
+                    tell_repeated(report, attempt, error)
                     if isinstance(error, ActorCrashedError) and await self._is_gone(report):
-                        return
-                    await trio.sleep(_backoff_s(attempt))
+                        return True
+                    await trio.sleep(rest_s(attempt))
                     attempt += 1
                     continue
                 if isinstance(answer, LeaseLapsed):
                     _log.warning("report.refused", branch_id=report.branch_id, reason=answer.reason)
-                return
+                return False
         _log.error("report.dropped", branch_id=report.branch_id, patience_s=self._slot.patience_s)
+        return False
 
     async def _is_gone(self, report: LeafReached) -> bool:
         """Whether the head has another run on, which does not know the task."""
@@ -153,38 +153,6 @@ class _Worker:
         except (AskTimeoutError, ActorCrashedError):
             return False
         return isinstance(answer, TaskUnknown)
-
-    async def _keep_frames(self, assign: Assign, report: LeafReached, *, insists: bool) -> None:
-        """Send the ledger the pictures of a branch that it has not, each once."""
-        for frame in self._frames.missing(assign, report):
-            try:
-                fetched = await self._slot.desktop.ask(
-                    FetchFrame(desktop_id=self._slot.desktop_id, frame=frame), timeout_s=_ASK_S
-                )
-            except (AskTimeoutError, ActorCrashedError) as error:
-                _log.warning("frame.missed", branch_id=report.branch_id, error=str(error))
-                return
-            if not isinstance(fetched, FrameFetched):
-                _log.warning("frame.missed", branch_id=report.branch_id, frame=frame)
-                continue
-            sha256 = hashlib.sha256(fetched.png).hexdigest()
-            blob = StoreBlob(name=frame, sha256=sha256, kind="png", data=fetched.png)
-            if not await self._store(blob, insists=insists):
-                return
-            self._frames.add(assign, frame)
-
-    async def _store(self, blob: StoreBlob, *, insists: bool) -> bool:
-        attempt = 0
-        while True:
-            try:
-                await self._slot.ledger.ask(blob, timeout_s=_ASK_S)
-                return True
-            except (AskTimeoutError, ActorCrashedError) as error:
-                _tell_missed("StoreBlob", attempt, error)
-                if not insists and attempt >= 1:
-                    return False
-                await trio.sleep(_backoff_s(attempt))
-                attempt += 1
 
     def _tell_story(self, report: LeafReached) -> None:
         _log.info(
@@ -221,12 +189,3 @@ async def _keep_lease(search: Ref, assign: Assign, lapsed: trio.Event) -> None:
         if isinstance(answer, LeaseLapsed):
             _log.warning("lease.lapsed", branch_id=assign.branch_id, reason=answer.reason)
             lapsed.set()
-
-
-def _tell_missed(message: str, attempt: int, error: Exception) -> None:
-    if attempt % _TOLD_EVERY == 0:
-        _log.warning("report.repeated", message=message, attempt=attempt, error=str(error))
-
-
-def _backoff_s(attempt: int) -> float:
-    return _BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)]

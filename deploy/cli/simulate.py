@@ -51,7 +51,7 @@ class Simulate(Verb, frozen=True, kw_only=True):
     """Nodes that the desktops are spread over; 16 desktops a node unless given."""
     is_free: bool = False
     """Let no budget bind, and hold the ledger against that of the undisturbed run."""
-    search: SearchSettings = SearchSettings(keep_frames="none")
+    search: SearchSettings = SearchSettings()
     """How to search, and how much may be spent."""
     json: bool = False
     """Print a JSON list of reports."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import trio
@@ -54,9 +54,14 @@ class SimStore:
         self._write()
         return self._store.admit(trajectory)
 
-    def store_blob(self, name: str, sha256: str, kind: str, data: bytes) -> str:
+    def lacking(self, names: Sequence[str]) -> tuple[str, ...]:
         """See `Store`."""
-        self._write()
+        return self._store.lacking(names)
+
+    def store_blob(self, name: str, sha256: str, kind: str, data: bytes) -> str:
+        """See `Store`. What is kept already costs no write."""
+        if self._store.lacking([name]):
+            self._write()
         return self._store.store_blob(name, sha256, kind, data)
 
     def keep_outcome(self, outcome: TaskOutcome) -> None:

@@ -6,6 +6,7 @@ import heapq
 import itertools
 import math
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 
@@ -106,6 +107,8 @@ class Network:
         self.digest = 0
         """Of all that arrived, where and when: equal digests, equal runs."""
         self.counts = dict.fromkeys(("carried", "lost", "doubled", "late"), 0)
+        self.kinds: Counter[str] = Counter()
+        """Messages that arrived, by the name of their class."""
 
     def open(self, port: Port) -> None:
         """A node is there."""
@@ -187,6 +190,7 @@ class Network:
             return
         words = f"{trio.current_time():.6f} {there.node} {envelope.id}"
         self.digest = zlib.crc32(words.encode(), self.digest)
+        self.kinds[type(envelope.message).__name__] += 1
         self._tap(there.node, envelope)
         arrive()
 

@@ -8,6 +8,8 @@ from envs_node.deploy.sim.invariants import INVARIANTS
 from envs_node.deploy.sim.simulation import Outcome
 from envs_node.deploy.sim.trial import Trial
 
+_KINDS_TOLD = 5
+
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """How long the struck were not heard of, in virtual seconds."""
@@ -41,6 +43,8 @@ class SimReport(msgspec.Struct, frozen=True, kw_only=True):
     """How long messages waited for the head."""
     queued_p99_ms: float
     messages: dict[str, int]
+    kinds: dict[str, int]
+    """Messages that arrived, by the name of their class, the most frequent first."""
     faults: dict[str, int]
     recoveries: dict[str, Recovery]
     reassigned: int
@@ -74,6 +78,7 @@ def make_report(trial: Trial) -> SimReport:
         queued_p50_ms=_quantile(queued_s, 0.5) * 1000,
         queued_p99_ms=_quantile(queued_s, 0.99) * 1000,
         messages=outcome.messages,
+        kinds=outcome.kinds,
         faults=outcome.faults,
         recoveries={
             kind: Recovery(
@@ -92,6 +97,7 @@ def make_report(trial: Trial) -> SimReport:
 
 def as_text(report: SimReport) -> str:
     """A report for people."""
+    most = list(report.kinds.items())[:_KINDS_TOLD]
     lines = [
         f"seed {report.seed}: {report.desktops} desktops, {report.tasks} tasks, "
         f"{report.virtual_s:.0f} s of virtual time in {report.process_s:.1f} s",
@@ -101,6 +107,7 @@ def as_text(report: SimReport) -> str:
         f"desktops busy {report.busy_share:.0%} of the time",
         f"  head        {report.messages['carried']} messages carried; queued "
         f"{report.queued_p50_ms:.1f} ms (p50), {report.queued_p99_ms:.1f} ms (p99)",
+        f"  most of them {', '.join(f'{n} {kind}' for kind, n in most)}",
     ]
     befell = {kind: n for kind, n in (report.faults | report.messages).items() if n}
     befell.pop("carried", None)

@@ -81,6 +81,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Virtual."""
     faults: dict[str, int]
     messages: dict[str, int]
+    kinds: dict[str, int]
+    """Messages that arrived, by the name of their class, the most frequent first."""
     queued_s: list[float]
     """Samples of how long messages queued at the head."""
     performed: int
@@ -328,6 +330,7 @@ class Site:
             duration_s=duration_s,
             faults=dict(sorted(self._mischief.counts.items())),
             messages=self._network.counts,
+            kinds=dict(self._network.kinds.most_common()),
             queued_s=self._head.queued_s,
             performed=sum(desktop.performed for desktop in desktops),
             resets=sum(desktop.resets for desktop in desktops),

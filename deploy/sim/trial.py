@@ -22,7 +22,6 @@ FREE = SearchSettings(
     actions_task_max=10_000_000,
     infra_retries_max=100,
     interruptions_max=1000,
-    keep_frames="none",
 )
 """Budgets that never bind: the ledger is then that of the world, whatever befalls the run."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,9 @@ class FullStore:
 
     def admit(self, trajectory: Trajectory) -> bool:
         return True
+
+    def lacking(self, names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(names)
 
     def store_blob(self, name: str, sha256: str, kind: str, data: bytes) -> str:
         return sha256

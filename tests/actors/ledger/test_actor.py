@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import trio
@@ -19,7 +19,9 @@ from envs_node.messages.ledger import (
     Admitted,
     AlreadyKnown,
     BlobRefused,
+    BlobsLacking,
     BlobStored,
+    BlobsWanted,
     LedgerStats,
     OutcomeKept,
     Query,
@@ -39,6 +41,10 @@ class StuckStore:
 
     def admit(self, trajectory: Trajectory) -> bool:
         return self.freed.wait()
+
+    def lacking(self, names: Sequence[str]) -> tuple[str, ...]:
+        self.freed.wait()
+        return tuple(names)
 
     def store_blob(self, name: str, sha256: str, kind: str, data: bytes) -> str:
         self.freed.wait()
@@ -100,6 +106,15 @@ async def test_a_blob_is_stored_every_time_alike(actor: LedgerActor):
     blob = StoreBlob(name="frame", sha256=digest, kind="png", data=b"pixels")
 
     assert [await actor.hear(blob) for _ in range(2)] == [BlobStored(sha256=digest)] * 2
+
+
+async def test_what_is_wanted_is_what_is_not_stored(actor: LedgerActor):
+    digest = hashlib.sha256(b"pixels").hexdigest()
+    await actor.hear(StoreBlob(name="frame-1", sha256=digest, kind="png", data=b"pixels"))
+
+    answer = await actor.hear(BlobsWanted(names=("frame-0", "frame-1", "frame-2")))
+
+    assert answer == BlobsLacking(names=("frame-0", "frame-2"))
 
 
 @pytest.mark.parametrize("digest", ["ab" * 32, "../../x"])

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envs_node.actors.ledger.blobs import BlobFolder
@@ -15,6 +15,7 @@ from envs_node.actors.ledger.errors import BlobMismatchError
 
 
 @given(st.lists(st.binary(max_size=64), max_size=4))
+@settings(deadline=None)  # it waits for a disk
 def test_what_is_kept_is_read_back(blobs: list[bytes]):
     with tempfile.TemporaryDirectory() as name:
         folder = BlobFolder(Path(name))

@@ -97,6 +97,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert stats.distinct_steps == len(shared)
         assert stats.certified == sum(self.known.values())
         assert stats.blobs == len(self.pictures)
+        assert set(self.store.lacking(list("abc"))) == set("abc") - set(self.pictures)
         assert all(self.store.read_blob(name) == data for name, data in self.pictures.items())
 
 

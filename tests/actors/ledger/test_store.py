@@ -6,6 +6,7 @@ import hashlib
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -21,7 +22,7 @@ from envs_node.actors.ledger.errors import (
 )
 from envs_node.actors.ledger.store import LedgerStore
 from envs_node.messages.base import TaskId
-from envs_node.messages.ledger import TaskOutcome, Trajectory
+from envs_node.messages.ledger import BLOBS_WANTED_MAX, TaskOutcome, Trajectory
 
 MakeTrajectory = Callable[..., Trajectory]
 
@@ -136,6 +137,58 @@ def test_a_hundred_branches_that_share_their_opening_keep_its_pictures_once(tmp_
     files = [file for file in (tmp_path / "blobs").rglob("*") if file.is_file()]
     assert len(files) == 130
     assert sum(file.stat().st_size for file in files) < 130 * 51_000
+
+
+def test_what_is_stored_already_costs_no_write(tmp_path):
+    path, digest = tmp_path / "ledger.sqlite", _sha256(b"one")
+    with LedgerStore(path) as store, closing(sqlite3.connect(path)) as onlooker:
+        store.store_blob("frame", digest, "png", b"one")
+        before = _changes(onlooker), sorted(tmp_path.rglob("*"))
+
+        store.store_blob("frame", digest, "png", b"one")
+        store.store_blob("frame", _sha256(b"two"), "png", b"two")
+        store.lacking(["frame", "another"])
+
+        assert (_changes(onlooker), sorted(tmp_path.rglob("*"))) == before
+
+
+def _changes(onlooker: sqlite3.Connection) -> tuple[int, ...]:
+    """A number that rises when another connection commits a change."""
+    row: tuple[int, ...] = onlooker.execute("PRAGMA data_version").fetchone()
+    return row
+
+
+def test_what_is_lacking_is_said_in_order_and_once(tmp_path):
+    with LedgerStore(tmp_path / "ledger.sqlite") as store:
+        store.store_blob("b", _sha256(b"b"), "png", b"b")
+
+        assert store.lacking(["c", "b", "a", "c"]) == ("c", "a")
+        assert store.lacking([]) == ()
+        assert store.lacking([f"x{n}" for n in range(BLOBS_WANTED_MAX)] + ["b"])[-1] == "x127"
+
+
+def test_what_is_lacking_is_found_by_an_index(tmp_path):
+    with LedgerStore(tmp_path / "ledger.sqlite"):
+        pass
+
+    with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as connection:
+        query = "EXPLAIN QUERY PLAN SELECT size_bytes FROM blobs WHERE name IN (?, ?)"
+        (plan,) = connection.execute(query, ("a", "b")).fetchall()
+    assert plan[3].startswith("SEARCH blobs USING INDEX")
+
+
+def test_a_picture_whose_file_is_gone_is_lacking_and_mended(tmp_path):
+    with LedgerStore(tmp_path / "ledger.sqlite") as store:
+        store.store_blob("frame", _sha256(b"one"), "png", b"one")
+        lost = store.blob_path("frame")
+        assert lost is not None
+        lost.unlink()
+        assert store.lacking(["frame"]) == ("frame",)
+
+        store.store_blob("frame", _sha256(b"two"), "png", b"two")
+
+        assert store.lacking(["frame"]) == ()
+        assert store.read_blob("frame") == b"two"
 
 
 def test_another_encoding_of_a_known_frame_leaves_the_first(tmp_path):
