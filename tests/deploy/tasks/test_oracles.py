@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -68,20 +67,16 @@ def _play(sandbox: Sandbox, checker: Checker, case: Case) -> Outcome:
 def outcomes(request: pytest.FixtureRequest) -> Iterator[dict[str, Future[Outcome]]]:
     """The outcomes of all chosen cases, played on several desktops at once."""
     chosen = [item for item in request.session.items if item.path == request.path]
-    free: queue.Queue[Sandbox] = queue.Queue()
     checker = Checker(read_checker(checker_folder()))
 
     def play(case: Case) -> Outcome:
-        sandbox = free.get()
+        sandbox = Sandbox(launcher)
         try:
             return _play(sandbox, checker, case)
         finally:
             sandbox.close()
-            free.put(sandbox)
 
     with Launcher() as launcher, ThreadPoolExecutor(DESKTOPS) as pool:
-        for _ in range(DESKTOPS):
-            free.put(Sandbox(launcher))
         try:
             cases = [item.callspec.params["case"] for item in chosen if hasattr(item, "callspec")]
             yield {f"{case[0].name}-{case[1]}": pool.submit(play, case) for case in cases}
