@@ -31,7 +31,11 @@ SEARCH = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill-9"])
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)],
+    ids=["ctrl-c", "kill-9"],
+)
 def test_a_search_ends_cleanly_and_resume_goes_on(tmp_path: Path, how: signal.Signals) -> None:
     task = next(t for t in bundled_tasks("train", 1) if t.apps == ("mousepad",))
     write_tasks(tmp_path / "tasks", (task,))
