@@ -17,7 +17,7 @@ from envs_node.deploy.config import Config
 from envs_node.deploy.links import open_links_to
 from envs_node.deploy.membership import HEAD
 from envs_node.deploy.node import open_head, route_to_head
-from envs_node.messages.base import ActorName, EnvsError, RunId
+from envs_node.messages.base import WIRE_BYTES_MAX, ActorName, EnvsError, RunId
 from envs_node.messages.lifecycle import Resolve, RunStarted, StartRun, StopRun
 from envs_node.messages.search import Progress, ProgressWanted
 from envs_node.messages.status import Status, StatusWanted
@@ -30,6 +30,7 @@ _START_S = 180.0
 _POLL_S = 0.5
 _LOOK_S = 5.0
 _STOP_S = 30.0
+_TASKS_BYTES_MAX = WIRE_BYTES_MAX - 256 * 1024
 _CLIENT = ActorName("client")
 _POLL_TIMEOUT_S = 5.0
 """A head that died answers nothing: so long it takes to see that another is in its place."""
@@ -105,9 +106,15 @@ async def conduct_at(
 
     Raises:
         HeadLostError: no head is there to begin with.
-        RunNotStartedError: it refused the run.
+        RunNotStartedError: it refused the run, or the tasks are too large to be sent to it.
         RunLostError: it went away and did not go on with the run within `silence_s`.
     """
+    size_bytes = sum(map(len, request.tasks))
+    if size_bytes > _TASKS_BYTES_MAX:
+        raise RunNotStartedError(
+            f"{len(request.tasks)} tasks with their files are {size_bytes} bytes, and at most "
+            f"{_TASKS_BYTES_MAX} can be sent to a head: search them in several runs"
+        )
     post = Post(RunId(request.run))
     request = msgspec.structs.replace(request, request_id=secrets.token_hex(8))
     async with open_links_to(url, folder=folder) as links:

@@ -18,6 +18,7 @@ from envs_node.actors.ledger.actor import LedgerActor
 from envs_node.actors.loop import run_actor
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, MailboxFullError
 from envs_node.actors.post import Post
+from envs_node.actors.room import Room
 from envs_node.actors.scheduler.actor import SchedulerActor
 from envs_node.deploy.config import Config
 from envs_node.deploy.journals import RebuiltSearch
@@ -85,6 +86,12 @@ class HeadRuns:
             EnvsError: another run is on, its folder or journal cannot be used, or it would go on
                 otherwise than it began.
         """
+        try:
+            await self._start(request)
+        except OSError as error:  # a full disk, say, is no reason for a head to crash
+            raise RunRefusedError(f"the run {request.run} cannot be kept: {error}") from error
+
+    async def _start(self, request: StartRun) -> None:
         await self._stop_what_is_over()
         if await self._parts.run_blocking(functools.partial(self._is_begun, request)):
             request = msgspec.structs.replace(request, tasks=(), is_resumed=True)
@@ -113,9 +120,21 @@ class HeadRuns:
             publish=self._publish,
         )
         _log.info("run.started", run=request.run, tasks=len(tasks), resumed=request.is_resumed)
-        await self._supervisor.start_child(
-            ChildSpec(name=_child_name(request.run), start=tree.run, shutdown_s=30.0)
+        await self._bring_up(
+            ChildSpec(name=_child_name(request.run), start=tree.run, shutdown_s=30.0), journal.room
         )
+
+    async def _bring_up(self, spec: ChildSpec, room: Room) -> None:
+        """Wait until the run has started, or waits for room: others must be heard meanwhile."""
+
+        async def leave(nursery: trio.Nursery) -> None:
+            await room.wait_paused()
+            nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(leave, nursery)
+            await self._supervisor.start_child(spec)
+            nursery.cancel_scope.cancel()
 
     async def resume_last(self) -> None:
         """Go on with the run that was on when this head died, if one was.
@@ -211,7 +230,7 @@ class HeadRuns:
         journal = RunJournal(folder.journal, free_bytes_min, self._parts)
         try:
             journal.read()
-        except JournalError:
+        except (JournalError, OSError):
             journal.abandon()
             raise
         return journal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,9 +24,10 @@ from envs_node.deploy.conduct import (
     run_request,
 )
 from envs_node.deploy.membership import HEAD
-from envs_node.messages.base import EnvsError
+from envs_node.messages.base import EnvsError, TaskId
 from envs_node.messages.lifecycle import StartRun
 from envs_node.messages.search import Progress
+from envs_node.messages.tasks import TaskFile
 from tests.deploy.fake_node import CONFIG, TASKS, FakeNode
 
 
@@ -64,6 +66,20 @@ async def test_a_refused_run_says_why(tmp_path: Path) -> None:
         reason = "r-1 exists; choose another with --run"
         with _raises(RunNotStartedError, reason):
             await conduct_at(url, run_request("r-1", CONFIG, TASKS), lambda progress: None)
+
+
+async def test_tasks_that_cannot_be_sent_in_one_are_refused_with_the_way_out(
+    tmp_path: Path,
+) -> None:
+    data = bytes(9000)
+    file = TaskFile(name="files/a", data=data, sha256=hashlib.sha256(data).hexdigest())
+    tasks = tuple(
+        msgspec.structs.replace(TASKS[0], id=TaskId(f"t-{number}"), files=(file,))
+        for number in range(2000)
+    )
+
+    with pytest.raises(RunNotStartedError, match=r"2000 tasks with their files are 18.* several"):
+        await conduct_at("ipc:///nowhere", run_request("r-1", CONFIG, tasks), lambda progress: None)
 
 
 async def test_a_run_that_was_begun_by_a_head_that_died_over_it_is_not_refused(

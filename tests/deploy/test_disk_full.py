@@ -17,6 +17,8 @@ from envs_node.actors.ledger.store import LedgerStore
 from envs_node.actors.room import JournalSettings
 from envs_node.deploy.parts import HeadParts
 from envs_node.deploy.replay import replay_run
+from envs_node.deploy.run_folder import RunFolder
+from envs_node.messages.base import EnvsError
 from envs_node.messages.journal import JournalWriter, read_journal
 from envs_node.messages.search import Progress
 from tests.deploy.fake_node import FakeNode
@@ -49,6 +51,38 @@ def _fill(path: Path) -> None:
                     file.write(bytes(size))
             except OSError:
                 continue
+
+
+async def test_a_head_that_has_no_room_to_begin_with_is_not_deaf_meanwhile(tmp_path: Path) -> None:
+    config = msgspec.structs.replace(LONG, journal=JournalSettings(free_bytes_min=1 << 60))
+    node = FakeNode(tmp_path, desktops=1, config=config)
+    async with node.open():
+        with trio.fail_after(10):
+            await node.start("r-1")
+            standing = await node.runs.standing()
+            await node.runs.stop("r-1")
+
+    assert "make room there and it goes on" in standing.paused
+    assert RunFolder(tmp_path / "r-1").has_ended()
+
+
+@pytest.mark.parametrize("left_bytes", [0, 12 * 1024])
+async def test_a_run_is_refused_while_the_disk_is_full_and_begun_when_it_is_not(
+    disk: Path, left_bytes: int
+) -> None:
+    _fill(disk / "filler")
+    os.truncate(disk / "filler", (disk / "filler").stat().st_size - left_bytes)
+    config = msgspec.structs.replace(LONG, journal=JournalSettings(free_bytes_min=0))
+    node = FakeNode(disk, desktops=1, config=config, parts=PARTS)
+    async with node.open():
+        with pytest.raises(EnvsError, match=r"r-1.*No space left"):
+            await node.start("r-1")
+        (disk / "filler").unlink()
+
+        await node.start("r-1")
+        await node.runs.stop("r-1")
+
+    assert (disk / "r-1" / "progress.json").is_file()
 
 
 @pytest.mark.parametrize("free_bytes_min", [1024 * 1024, 0], ids=["floor", "none"])
