@@ -87,8 +87,8 @@ class LedgerActor(Actor[LedgerHeard]):
         self._counts = {"admitted": 0, "already_known": 0, "blobs_stored": 0, "blobs_refused": 0}
 
     async def start(self) -> None:
-        """Open the store."""
-        self._store = await self._in_thread(self._open_store)
+        """Open the store; making a new one wants room, too."""
+        self._store = await self._keep(self._open_store)
 
     async def stop(self) -> None:
         """Close the store, once the call in progress has ended."""

@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from envs_node.actors.ledger.actor import LedgerActor
 from envs_node.actors.ledger.errors import LedgerFullError, NotALedgerError
 from envs_node.actors.ledger.store import LedgerStore
+from envs_node.actors.room import Room
 from envs_node.messages.base import TaskId
 from envs_node.messages.ledger import (
     Admit,
@@ -155,6 +156,29 @@ async def test_a_full_disk_crashes_an_admission_and_refuses_a_blob(
     with capture_logs():
         answer = await actor.hear(StoreBlob(name="f", sha256=digest, kind="png", data=b"x"))
     assert isinstance(answer, BlobRefused)
+    await actor.stop()
+
+
+async def test_a_disk_that_has_no_room_for_a_new_ledger_is_waited_for(tmp_path, autojump_clock):
+    tries = []
+
+    def open_store() -> LedgerStore:
+        tries.append(trio.current_time())
+        if len(tries) < 3:
+            raise LedgerFullError(tmp_path, 0)
+        return LedgerStore(tmp_path / "ledger.sqlite")
+
+    async def here(call, *, limiter):
+        return call()
+
+    room = Room(tmp_path, 0, free_bytes=lambda _: 1)
+    actor = LedgerActor(open_store, room=room, run_blocking=here)
+    with capture_logs() as logs:
+        await actor.start()
+
+    assert len(tries) == 3
+    assert isinstance(await actor.hear(Query()), LedgerStats)
+    assert [log["event"] for log in logs] == ["run.paused"]
     await actor.stop()
 
 
