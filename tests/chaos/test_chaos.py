@@ -21,7 +21,7 @@ def _is_well(outcome: Outcome, faults: int) -> None:
 
 @pytest.mark.live
 def test_a_search_and_a_fit_in_a_storm_lose_nothing(tmp_path: Path) -> None:
-    settings = Settings(seed=98, faults=8, play=Play(tasks=3, epochs=60))
+    settings = Settings(seed=98, faults=8, gap_s=4, play=Play(tasks=3, epochs=36))
 
     outcome = experiment(settings, tmp_path)
 
