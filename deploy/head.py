@@ -105,6 +105,9 @@ class HeadRuns:
         tasks = {task.id: task for task in folder.load_tasks()}
         journal = await self._parts.run_blocking(functools.partial(self._open_journal, folder))
         try:
+            if request.is_resumed and request.is_forced:  # now that nobody else has it on
+                config = folder.manifest().config
+                folder.change_config(msgspec.structs.replace(config, search=request.settings))
             folder.reopen()
             children = self._children(folder, journal, tasks, is_resumed=request.is_resumed)
         except (EnvsError, OSError):
@@ -218,10 +221,7 @@ class HeadRuns:
 
     def _reopen_folder(self, path: Path, request: StartRun) -> RunFolder:
         folder = RunFolder.open(path)
-        if request.is_forced:
-            config = folder.manifest().config
-            folder.change_config(msgspec.structs.replace(config, search=request.settings))
-        else:
+        if not request.is_forced:
             folder.require_same(policy=self._policy, checker=self._checker)
         return folder
 

@@ -156,8 +156,16 @@ async def test_a_run_that_is_under_way_elsewhere_is_not_resumed(tmp_path: Path) 
     node, other = FakeNode(tmp_path), FakeNode(tmp_path)
     async with node.open(), other.open():
         await node.start("r-1")
-        with pytest.raises(JournalError, match="another process is writing the journal"):
-            await other.start("r-1", is_resumed=True)
+        began = (tmp_path / "r-1" / "manifest.json").read_bytes()
+        settings = msgspec.structs.replace(CONFIG.search, steps_max=99)
+        request = run_request("r-1", CONFIG, (), is_resumed=True, is_forced=True)
+        for resumed in (
+            msgspec.structs.replace(request, is_forced=False),
+            msgspec.structs.replace(request, settings=settings),
+        ):
+            with pytest.raises(JournalError, match="another process is writing the journal"):
+                await other.runs.start(resumed)
+        assert (tmp_path / "r-1" / "manifest.json").read_bytes() == began
         progress, folder = await node.finish("r-1")
         await other.start("r-1", is_resumed=True)
         again, _ = await other.finish("r-1")
