@@ -15,8 +15,9 @@ from pynng import TLSConfig
 from envs_node.actors.refusals import Refusals
 from envs_node.messages.base import ActorName, Envelope, EnvsError, Message, MessageId
 from envs_node.messages.enrol import Enrol, FetchAuthority
+from envs_node.messages.ledger import Admit, TaskOutcome
 from envs_node.messages.lifecycle import ActorFailed, Join, JoinFailed, Leave
-from envs_node.messages.search import WorkWanted
+from envs_node.messages.search import Tick, WorkerFreed, WorkWanted
 
 AUTHORITY = ActorName("authority")
 """The actor that strangers may ask for a certificate, and the only one."""
@@ -27,6 +28,8 @@ HEAD_NAME = "head"
 REFUSED = "refused:"
 """So begins the reason of the answer to what a peer may not say."""
 _HEADS_OWN = frozenset({"head", "scheduler", "ledger", "clock", "authority"})
+_HEADS_WORDS = (Admit, TaskOutcome, WorkerFreed, Tick)
+"""What the actors of a head say to each other: a success comes into the ledger by a search."""
 _OF_SLOTS = frozenset({"desktop", "verifier", "replay", "work"})
 _STRANGER_BYTES_MAX = 32 * 1024
 _REFUSALS_MAX = 8
@@ -240,6 +243,8 @@ def _reason_against(peer: _Peer, envelope: Envelope[Message]) -> str:
         return f"{theirs} come or go as {message.node[:80]}"
     if isinstance(message, WorkWanted) and not sender_belongs(message.worker, peer.node):
         return f"{theirs} work as {message.worker[:80]}"
+    if isinstance(message, _HEADS_WORDS):
+        return f"{theirs} say {type(message).__name__}"
     return ""
 
 
