@@ -12,6 +12,9 @@ from envs_node.messages.verify import Verdict
 
 BLOBS_WANTED_MAX = 128
 """Names that one question may hold."""
+BLOBS_WAIT_MAX_S = 10.0
+"""What a branch that proves nothing waits for its pictures to be kept; then they are dropped. Its
+desktop has other work to do, and a busy ledger more important things to keep."""
 
 
 class Trajectory(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +51,9 @@ class BlobsLacking(Message, frozen=True, kw_only=True):
 
     names: tuple[str, ...]
     """In the order in which they were asked for, each once."""
+    wait_ms: int = 0
+    """When to send them. A certified path does not wait; who would wait longer than
+    `BLOBS_WAIT_MAX_S` sends nothing, and has no turn."""
 
 
 class StoreBlob(Message, frozen=True, kw_only=True):

@@ -18,9 +18,11 @@ import trio
 from envs_node.actors.base import Actor
 from envs_node.actors.blocking import RunBlocking, run_in_thread
 from envs_node.actors.ledger.errors import BlobMismatchError, LedgerFullError
+from envs_node.actors.ledger.turns import Turns
 from envs_node.actors.room import Room
 from envs_node.messages.base import Message
 from envs_node.messages.ledger import (
+    BLOBS_WAIT_MAX_S,
     Admit,
     Admitted,
     AlreadyKnown,
@@ -84,6 +86,7 @@ class LedgerActor(Actor[LedgerHeard]):
         self._timeout_s = timeout_s
         self._store: Store | None = None
         self._one_at_a_time = trio.CapacityLimiter(1)
+        self._turns = Turns(BLOBS_WAIT_MAX_S)
         self._counts = {"admitted": 0, "already_known": 0, "blobs_stored": 0, "blobs_refused": 0}
 
     async def start(self) -> None:
@@ -105,7 +108,9 @@ class LedgerActor(Actor[LedgerHeard]):
         match message:
             case BlobsWanted(names=names):
                 store = self._store
-                return BlobsLacking(names=await self._in_thread(lambda: store.lacking(names)))
+                lacking = await self._in_thread(lambda: store.lacking(names))
+                wait_s = self._turns.give(len(lacking), trio.current_time())
+                return BlobsLacking(names=lacking, wait_ms=int(wait_s * 1000))
             case StoreBlob():
                 return await self._store_blob(self._store, message)
             case Admit(trajectory=trajectory):
@@ -124,6 +129,7 @@ class LedgerActor(Actor[LedgerHeard]):
         return dict(self._counts)
 
     async def _store_blob(self, store: Store, blob: StoreBlob) -> BlobStored | BlobRefused:
+        began_s = trio.current_time()
         try:
             sha256 = await self._keep(
                 lambda: store.store_blob(blob.name, blob.sha256, blob.kind, blob.data)
@@ -132,6 +138,7 @@ class LedgerActor(Actor[LedgerHeard]):
             self._counts["blobs_refused"] += 1
             _log.warning("blob.refused", name=blob.name, reason=str(error))
             return BlobRefused(sha256=blob.sha256, reason=str(error))
+        self._turns.took(trio.current_time() - began_s)
         self._counts["blobs_stored"] += 1
         return BlobStored(sha256=sha256)
 

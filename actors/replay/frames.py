@@ -14,6 +14,7 @@ from envs_node.actors.replay.asking import rest_s, tell_repeated
 from envs_node.messages.base import DesktopId, Message
 from envs_node.messages.desktop import FetchFrame, FrameFetched
 from envs_node.messages.ledger import (
+    BLOBS_WAIT_MAX_S,
     BLOBS_WANTED_MAX,
     BlobsLacking,
     BlobStored,
@@ -22,9 +23,6 @@ from envs_node.messages.ledger import (
 )
 from envs_node.messages.search import Assign, LeafReached
 
-SPARE_S = 10.0
-"""What a branch that proves nothing may wait for its pictures to be kept; then they are dropped.
-Its desktop has other work to do, and a busy ledger more important things to keep."""
 _ASK_S = 20.0
 _REMEMBERED_MAX = 8192
 
@@ -55,24 +53,57 @@ class FrameKeeper:
 
     async def insist(self, assign: Assign, report: LeafReached) -> None:
         """Have them kept, however long that takes: a certified path is nothing without them."""
-        await self._keep(assign, report, is_told=True)
+        lacking, _ = await self._lacking(assign, report, is_told=True)
+        await self._send(assign, report, lacking, is_told=True)
 
     async def spare(self, assign: Assign, report: LeafReached) -> None:
-        """Have them kept if that takes no longer than `SPARE_S`, and drop what is left."""
-        with trio.move_on_after(SPARE_S) as scope:
-            await self._keep(assign, report, is_told=False)
-        if scope.cancelled_caught:
+        """Have them kept when their turn comes; drop them if that is too late."""
+        is_done = False
+        with trio.move_on_after(BLOBS_WAIT_MAX_S):
+            lacking, wait_s = await self._lacking(assign, report, is_told=False)
+            if lacking and wait_s < BLOBS_WAIT_MAX_S:
+                await trio.sleep(wait_s)
+                await self._send(assign, report, lacking, is_told=False)
+            is_done = not lacking or wait_s < BLOBS_WAIT_MAX_S
+        if not is_done:
             frames = frames_of(report)
             _log.warning(
                 "frames.dropped",
                 branch_id=report.branch_id,
                 frames=len(frames),
                 dropped=sum((assign.search_id, frame) not in self._kept for frame in frames),
-                waited_s=SPARE_S,
             )
 
-    async def _keep(self, assign: Assign, report: LeafReached, *, is_told: bool) -> None:
-        for frame in await self._lacking(assign, report, is_told=is_told):
+    async def _lacking(
+        self, assign: Assign, report: LeafReached, *, is_told: bool
+    ) -> tuple[list[str], float]:
+        """The pictures that the ledger has not, and in how many seconds they may come.
+
+        It is asked for those of which nothing is known.
+        """
+        unsure = []
+        for frame in frames_of(report):
+            if (assign.search_id, frame) in self._kept:
+                self._remember(assign, frame)
+            else:
+                unsure.append(frame)
+        lacking: list[str] = []
+        wait_ms = 0
+        for names in _batches(unsure):
+            answer = await self._ask(BlobsWanted(names=names), is_told=is_told)
+            missing = names
+            if isinstance(answer, BlobsLacking):
+                missing, wait_ms = answer.names, max(wait_ms, answer.wait_ms)
+            lacking += missing
+            for frame in names:
+                if frame not in missing:
+                    self._remember(assign, frame)
+        return lacking, wait_ms / 1000
+
+    async def _send(
+        self, assign: Assign, report: LeafReached, frames: list[str], *, is_told: bool
+    ) -> None:
+        for frame in frames:
             fetch = FetchFrame(desktop_id=self._desktop_id, frame=frame)
             try:
                 fetched = await self._desktop.ask(fetch, timeout_s=_ASK_S)
@@ -86,24 +117,6 @@ class FrameKeeper:
             blob = StoreBlob(name=frame, sha256=sha256, kind="png", data=fetched.png)
             if isinstance(await self._ask(blob, is_told=is_told), BlobStored):
                 self._remember(assign, frame)
-
-    async def _lacking(self, assign: Assign, report: LeafReached, *, is_told: bool) -> list[str]:
-        """The pictures that the ledger has not; it is asked for those of which nothing is known."""
-        unsure = []
-        for frame in frames_of(report):
-            if (assign.search_id, frame) in self._kept:
-                self._remember(assign, frame)
-            else:
-                unsure.append(frame)
-        lacking: list[str] = []
-        for names in _batches(unsure):
-            answer = await self._ask(BlobsWanted(names=names), is_told=is_told)
-            missing = answer.names if isinstance(answer, BlobsLacking) else names
-            lacking += missing
-            for frame in names:
-                if frame not in missing:
-                    self._remember(assign, frame)
-        return lacking
 
     async def _ask(self, message: BlobsWanted | StoreBlob, *, is_told: bool) -> Message:
         """Ask the ledger until it answers, ever more slowly."""

@@ -8,10 +8,10 @@ import trio
 from structlog.testing import capture_logs
 from trio.testing import MockClock
 
-from envs_node.actors.replay.frames import SPARE_S, frames_of
+from envs_node.actors.replay.frames import frames_of
 from envs_node.messages.base import Message
 from envs_node.messages.desktop import FetchFrame, FrameUnknown
-from envs_node.messages.ledger import BlobsWanted, StoreBlob
+from envs_node.messages.ledger import BLOBS_WAIT_MAX_S, BlobsLacking, BlobsWanted, StoreBlob
 from envs_node.messages.search import LeafReached, Renew
 from tests.actors.replay.driving import TASK, assign
 from tests.actors.replay.scripted_head import Head, Scripted, certifying, leaves, stored
@@ -106,11 +106,36 @@ async def test_pictures_wait_ten_seconds_for_a_ledger_and_are_dropped(
         await head.serve_one_worker()
 
     assert [leaf.lease for leaf in leaves(head)] == [7, 8]
-    assert trio.current_time() - began_s == pytest.approx(2 * SPARE_S, abs=1)
+    assert trio.current_time() - began_s == pytest.approx(2 * BLOBS_WAIT_MAX_S, abs=1)
     told = [log for log in logs if log["event"].startswith(("frame", "report"))]
     assert [(log["event"], log["dropped"], log["frames"]) for log in told] == [
         ("frames.dropped", 3, 3)
     ] * 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "wait_ms", "waited_s", "sent"),
+    [("explore", 4000, 4, 3), ("explore", 10_000, 0, 0), ("certify", 10_000, 0, 3)],
+)
+async def test_pictures_come_when_it_is_their_turn_but_certified_ones_at_once(
+    autojump_clock: MockClock, kind: str, wait_ms: int, waited_s: float, sent: int
+) -> None:
+    head = Head(certifying() if kind == "certify" else assign(keep_frames="all"))
+
+    def keep(message: Message) -> Message:
+        if isinstance(message, BlobsWanted):
+            return BlobsLacking(names=message.names, wait_ms=wait_ms)
+        return head.keep(message)
+
+    head.actors["ledger"] = Scripted("ledger", head.story, keep)
+
+    began_s = trio.current_time()
+    with capture_logs() as logs:
+        await head.serve_one_worker()
+
+    assert trio.current_time() - began_s == pytest.approx(waited_s, abs=0.5)
+    assert len(stored(head)) == sent
+    assert any(log["event"] == "frames.dropped" for log in logs) == (sent == 0)
 
 
 async def test_a_certified_success_insists_on_its_pictures(autojump_clock: MockClock) -> None:
@@ -128,7 +153,7 @@ async def test_a_certified_success_insists_on_its_pictures(autojump_clock: MockC
     await head.serve_one_worker()
 
     (leaf,) = leaves(head)
-    assert trio.current_time() - began_s > SPARE_S
+    assert trio.current_time() - began_s > BLOBS_WAIT_MAX_S
     assert set(stored(head)) == set(frames_of(leaf))
 
 
