@@ -44,7 +44,10 @@ class NngClient:
 
     async def ask(self, envelope: Envelope[Message]) -> Envelope[Message] | None:
         """Send a request after everything told to its receiver, and wait for its answer."""
-        data = codec.encode(envelope)
+        try:
+            data = codec.encode(envelope)
+        except codec.CodecError as error:  # whoever asks is ready for a failure, not for this
+            raise ActorCrashedError(envelope.to, str(error)) from error
         if (line := self._lines.get(envelope.to)) is not None:
             await line[-1][1].wait()
         try:

@@ -131,7 +131,11 @@ class Sandbox:
         )  # fmt: skip
 
     def frame_png(self, digest: str) -> bytes | None:
-        """The PNG of a frame seen since the reset; None if it is unknown or was dropped."""
+        """The PNG of a frame seen since the reset.
+
+        None if it is unknown, was dropped, or is too large to be sent: a large screen may show
+        what hardly compresses.
+        """
         packed = self._frames.get(digest)
         return png_of_frame(packed, *self._size) if packed is not None else None
 

@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.messages.base import WIRE_BYTES_MAX
 
 Pixels: TypeAlias = NDArray[np.uint8]
 TILE_PX = 80
+PNG_BYTES_MAX = WIRE_BYTES_MAX - 64 * 1024
 _HEADER_WORDS = 25
 _COLOUR_BYTES = 12
 
@@ -102,10 +104,10 @@ def pack_frame(pixels: Pixels) -> bytes:
     return zstandard.ZstdCompressor(level=1).compress(np.ascontiguousarray(pixels).data)
 
 
-def png_of_frame(packed: bytes, width: int, height: int) -> bytes:
-    """Turn a packed frame into a PNG."""
+def png_of_frame(packed: bytes, width: int, height: int) -> bytes | None:
+    """Turn a packed frame into a PNG; None when that is too large to be sent."""
     data = zstandard.ZstdDecompressor().decompress(packed, max_output_size=width * height * 4)
     image = Image.frombuffer("RGB", (width, height), data, "raw", "BGRX", 0, 1)
     sink = BytesIO()
     image.save(sink, "PNG", compress_level=1)
-    return sink.getvalue()
+    return sink.getvalue() if sink.tell() <= PNG_BYTES_MAX else None

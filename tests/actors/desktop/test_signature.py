@@ -146,7 +146,16 @@ def test_a_packed_frame_becomes_a_png_of_the_same_colours() -> None:
     pixels[:, :] = (10, 20, 30, 0)  # blue, green, red, unused
 
     png = png_of_frame(pack_frame(pixels), 30, 40)
+    assert png is not None
 
     with Image.open(BytesIO(png)) as opened:
         assert opened.size == (30, 40)
         assert opened.getpixel((5, 5)) == (30, 20, 10)
+
+
+def test_a_picture_that_is_too_large_to_be_sent_is_none() -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (2160, 3840, 4), dtype=np.uint8)
+    flat = np.zeros_like(noise)
+
+    assert png_of_frame(pack_frame(noise), 3840, 2160) is None
+    assert png_of_frame(pack_frame(flat), 3840, 2160) is not None
