@@ -80,6 +80,8 @@ class JournalWriter:
         self._reserve_bytes = reserve_bytes
         self._reserve = folder / "reserve"
         self._file = -1
+        self._is_torn = False
+        """Whether the segment may end within a record."""
         self._lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             self._take_lock()
@@ -209,30 +211,40 @@ class JournalWriter:
         self._file, self._offset = file, 0
         try:
             self._write(data)
-        except JournalFullError:
+        except (JournalFullError, OSError):
+            self._file, self._offset, self._is_torn = old, offset, False
             os.close(file)
-            path.unlink()
-            self._file, self._offset = old, offset
+            with contextlib.suppress(OSError):  # an empty last segment does no harm
+                path.unlink()
             raise
         self._number = number
         if old >= 0:
             os.close(old)
 
     def _write(self, data: bytes) -> None:
+        if self._is_torn:
+            self._cut()
         try:
             self._write_whole(data)
         except OSError as error:
-            os.ftruncate(self._file, self._offset)
+            self._cut()
             if error.errno not in DISK_FULL or not self._give_up_reserve():
                 raise self._full(self.folder, error) from error
             try:
                 self._write_whole(data)
             except OSError as again:
-                os.ftruncate(self._file, self._offset)
+                self._cut()
                 raise self._full(self.folder, again) from again
+        self._is_torn = False
         self._offset += len(data)
 
+    def _cut(self) -> None:
+        """Cut off what was not written whole. Where that fails, it is cut before the next write."""
+        os.ftruncate(self._file, self._offset)
+        self._is_torn = False
+
     def _write_whole(self, data: bytes) -> None:
+        self._is_torn = True
         written = os.write(self._file, data)
         while written < len(data):
             written += os.write(self._file, data[written:])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import resource
 import struct
 import time
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -158,6 +161,54 @@ def test_a_full_disk_says_so_and_leaves_whole_records(tmp_path: Path) -> None:
 def _append_many(writer: JournalWriter) -> None:
     for number in range(1, 10):
         writer.append(A, "heard", envelope(number))
+
+
+@pytest.mark.parametrize("name", ["write", "ftruncate"])
+def test_a_disk_that_fails_at_any_write_leaves_what_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    real_write, calls = os.write, [0]
+
+    def fail_at(number: int) -> None:
+        def write(descriptor: int, data: bytes) -> int:
+            calls[0] += 1
+            if calls[0] != number:
+                return real_write(descriptor, data)
+            real_write(descriptor, data[: len(data) // 2])
+            if name == "ftruncate":  # what was cut short cannot even be cut off, for once
+                cut = _once(os.ftruncate)
+                monkeypatch.setattr(os, "ftruncate", cut)
+            raise OSError(errno.EIO, "the disk failed")
+
+        calls[0] = 0
+        monkeypatch.setattr(os, "write", write)
+
+    for number in range(1, 12):
+        folder = tmp_path / str(number)
+        with JournalWriter(folder, segment_bytes=120) as writer:
+            fail_at(number)
+            kept = []
+            for place in range(8):
+                with contextlib.suppress(OSError):
+                    writer.append(A, "received", error=str(place))
+                    kept.append(str(place))
+        monkeypatch.undo()
+
+        assert len(kept) >= 7
+        assert [entry.error for entry in read_journal(folder)] == kept
+        JournalWriter(folder).close()
+
+
+def _once(real: Callable[[int, int], None]) -> Callable[[int, int], None]:
+    """Fails the first time."""
+    failures = [OSError(errno.EIO, "the disk failed")]
+
+    def cut(descriptor: int, length: int) -> None:
+        if failures:
+            raise failures.pop()
+        real(descriptor, length)
+
+    return cut
 
 
 def test_what_is_cut_away_is_kept_beside(tmp_path: Path) -> None:
