@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 import msgspec
 
 from envs_node.deploy.cli.console import show, tell
 from envs_node.deploy.cli.verb import Verb
+from envs_node.deploy.sim.command import SimulateError, check_settings, read_settings
 from envs_node.deploy.sim.faults import CALM, HARSH, MILD
 from envs_node.deploy.sim.report import as_text, make_report
 from envs_node.deploy.sim.simulation import SimSettings
 from envs_node.deploy.sim.trial import FREE, Laboratory
 from envs_node.deploy.sim.world import WorldSettings
-from envs_node.messages.base import EnvsError
 from envs_node.messages.lifecycle import SearchSettings
 from envs_node.messages.search import Progress
 
@@ -22,12 +25,7 @@ _FAULTS = {"none": CALM, "mild": MILD, "harsh": HARSH}
 _TELL_EVERY_S = 20.0
 _DESKTOPS_NODE = 16
 _DESKTOPS_POLICY = 64
-_DESKTOPS_MAX = 20_000
 _SEEDS = re.compile(r"(\d+)\.\.(\d+)")
-
-
-class SimulateError(EnvsError):
-    """Numbers that make no simulation."""
 
 
 class Simulate(Verb, frozen=True, kw_only=True):
@@ -53,6 +51,8 @@ class Simulate(Verb, frozen=True, kw_only=True):
     """Let no budget bind, and hold the ledger against that of the undisturbed run."""
     search: SearchSettings = SearchSettings()
     """How to search, and how much may be spent."""
+    settings: str = ""
+    """All of the above in JSON, as a simulation that went wrong prints it to be repeated."""
     json: bool = False
     """Print a JSON list of reports."""
 
@@ -60,11 +60,12 @@ class Simulate(Verb, frozen=True, kw_only=True):
         """Simulate; 1 when something is wrong."""
         laboratory = Laboratory()
         reports = []
-        for seed in self._seeds():
-            trial = laboratory.attempt(self._settings(seed), tell=_Story(seed).tell)
-            reports.append(make_report(trial))
-            if not self.json:
-                show(reports[-1], as_text(reports[-1]), as_json=False)
+        with _ending_alike():
+            for settings in self._given() if self.settings else map(self._drawn, self._seeds()):
+                trial = laboratory.attempt(settings, tell=_Story(settings.seed).tell)
+                reports.append(make_report(trial))
+                if not self.json:
+                    show(reports[-1], as_text(reports[-1]), as_json=False)
         if self.json:
             show(reports, "", as_json=True)
         return int(any(report.wrong for report in reports))
@@ -77,18 +78,17 @@ class Simulate(Verb, frozen=True, kw_only=True):
             raise SimulateError(f"--seeds is {self.seeds!r}; it must be A..B, such as 1..300")
         return range(int(match[1]), int(match[2]) + 1)
 
-    def _settings(self, seed: int) -> SimSettings:
+    def _given(self) -> list[SimSettings]:
+        if msgspec.structs.replace(self, settings="", json=False) != Simulate():
+            raise SimulateError("--settings holds all of a simulation: leave the others out")
+        return [read_settings(self.settings)]
+
+    def _drawn(self, seed: int) -> SimSettings:
         nodes = self.nodes or -(-self.desktops // _DESKTOPS_NODE)
-        if not 1 <= self.desktops <= _DESKTOPS_MAX:
-            raise SimulateError(f"--desktops is {self.desktops}; give 1 to {_DESKTOPS_MAX}")
-        if self.tasks < 1:
-            raise SimulateError(f"--tasks is {self.tasks}; give at least 1")
-        if not 1 <= nodes <= self.desktops:
-            raise SimulateError(f"--nodes is {nodes}; give 1 to {self.desktops}, the desktops")
         world = WorldSettings(seed=seed, tasks=self.tasks)
         if self.is_free:  # one path to each screen, as a comparison needs
             world = msgspec.structs.replace(world, idle_rate=0.0, depth=4)
-        return SimSettings(
+        settings = SimSettings(
             seed=seed,
             desktops=self.desktops,
             nodes=nodes,
@@ -97,6 +97,18 @@ class Simulate(Verb, frozen=True, kw_only=True):
             search=FREE if self.is_free else self.search,
             faults=_FAULTS[self.faults],
         )
+        check_settings(settings)
+        return settings
+
+
+@contextmanager
+def _ending_alike() -> Iterator[None]:
+    """Let SIGTERM end it as Ctrl-C does, with nothing left in memory."""
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Story:

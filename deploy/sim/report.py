@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from envs_node.deploy.sim.command import command_of
 from envs_node.deploy.sim.invariants import INVARIANTS
 from envs_node.deploy.sim.simulation import Outcome
 from envs_node.deploy.sim.trial import Trial
@@ -53,6 +54,8 @@ class SimReport(msgspec.Struct, frozen=True, kw_only=True):
     invariants: tuple[str, ...]
     """Those that were checked."""
     wrong: tuple[str, ...]
+    repeat: str
+    """The command that simulates the same again."""
 
 
 def make_report(trial: Trial) -> SimReport:
@@ -92,6 +95,7 @@ def make_report(trial: Trial) -> SimReport:
         refused=sum(task.refused for task in tasks),
         invariants=INVARIANTS if trial.is_compared else INVARIANTS[:-1],
         wrong=trial.wrong,
+        repeat=command_of(settings),
     )
 
 
@@ -122,7 +126,7 @@ def as_text(report: SimReport) -> str:
     lines.append(f"  checked     {'; '.join(report.invariants)}")
     lines += [f"  WRONG       {words}" for words in report.wrong]
     if report.wrong:
-        lines.append(f"  repeat with --seed {report.seed}")
+        lines.append(f"  repeat with {report.repeat}")
     return "\n".join(lines)
 
 
