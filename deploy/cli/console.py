@@ -49,13 +49,22 @@ def tell(line: str) -> None:
 
 
 def run_until_interrupted(
-    main: Callable[[], Awaitable[ResultT]], hint: str, *, left_s: float = _LEFT_S
+    main: Callable[[], Awaitable[ResultT]],
+    hint: str,
+    *,
+    left_s: float = _LEFT_S,
+    closing: str = "desktops and policies are being closed",
 ) -> ResultT:
     """Run under trio. Ctrl-C and SIGTERM cancel it, wait for the clean-up, and raise.
 
     Once stopping has begun, further signals change nothing until the process ends: they would
     only leave things behind. If something that was started cannot be stopped at all, the process
     ends nevertheless after `left_s`, with status 1.
+
+    Args:
+        hint: how to go on, for who interrupted it.
+        left_s: how long it may take to stop.
+        closing: what goes on meanwhile; empty to say nothing.
 
     Raises:
         Interrupted: saying `hint`.
@@ -67,7 +76,7 @@ def run_until_interrupted(
 
     async def guarded() -> ResultT | None:
         try:
-            return await _guard(main, stopping)
+            return await _guard(main, stopping, closing)
         finally:
             leaving.start()  # the tasks that were abandoned may hold the loop for ever
 
@@ -82,7 +91,9 @@ def run_until_interrupted(
     return outcome
 
 
-async def _guard(main: Callable[[], Awaitable[ResultT]], stopping: list[int]) -> ResultT | None:
+async def _guard(
+    main: Callable[[], Awaitable[ResultT]], stopping: list[int], closing: str
+) -> ResultT | None:
     """The result, or None when a signal came before there was one."""
     result: ResultT | None = None
     with trio.open_signal_receiver(*_SIGNALS) as signals:
@@ -90,8 +101,8 @@ async def _guard(main: Callable[[], Awaitable[ResultT]], stopping: list[int]) ->
 
             async def wait_signal() -> None:
                 async for number in signals:
-                    if not stopping:
-                        tell("stopping: desktops and policies are being closed")
+                    if closing and not stopping:
+                        tell(f"stopping: {closing}")
                     stopping.append(number)
                     nursery.cancel_scope.cancel()
 

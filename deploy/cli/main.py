@@ -73,9 +73,8 @@ def status_of(run: Callable[[], int]) -> int:
     except EnvsError as error:
         complain(str(error))
         code = 1 if isinstance(error, _FAILURES) else 2
-    except BrokenPipeError:  # whoever read our results has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
+    except BrokenPipeError:
+        code = _seen_enough()
     except OSError as error:  # of a file or folder that was named, else it is a bug
         if error.filename is None:
             raise
@@ -84,6 +83,12 @@ def status_of(run: Callable[[], int]) -> int:
     except BaseExceptionGroup as group:
         code = _complain_of_all(group)
     return code
+
+
+def _seen_enough() -> int:
+    """Whoever read our results has gone: what is left of them goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
 
 
 def _fill_standard_streams() -> None:
@@ -138,11 +143,16 @@ def _config_path(arguments: list[str]) -> Path | None:
 
 def _complain_of_all(group: BaseExceptionGroup[BaseException]) -> int:
     """Say in one line each what came out of a nursery; what is no error of ours goes on up."""
-    known, other = group.split(EnvsError)
+    known, other = group.split((EnvsError, KeyboardInterrupt, BrokenPipeError))
     if other is not None:
         raise other
     assert known is not None, "a group is never empty"
     errors = list(_leaves(known))
+    if any(isinstance(error, KeyboardInterrupt) for error in errors):
+        complain("stopped by a signal")
+        return 1
+    if any(isinstance(error, BrokenPipeError) for error in errors):
+        return _seen_enough()
     for line in dict.fromkeys(str(error) for error in errors):
         complain(line)
     return 1 if any(isinstance(error, _FAILURES) for error in errors) else 2

@@ -20,7 +20,7 @@ from rich.text import Text
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError
 from envs_node.actors.nng import open_links
 from envs_node.actors.post import Post
-from envs_node.deploy.cli.console import show
+from envs_node.deploy.cli.console import Interrupted, run_until_interrupted, show
 from envs_node.deploy.cli.verb import Verb
 from envs_node.deploy.conduct import HeadLostError
 from envs_node.deploy.config import Config, ConfigError
@@ -61,12 +61,10 @@ class StatusVerb(Verb, frozen=True, kw_only=True):
             raise ConfigError("status of what? Give the folder of a run, or --head URL")
         url = find_door(self.folder) if self.folder is not None else self.head
         if self.watch:
-            try:
-                trio.run(functools.partial(_look, url, self._show_each()))
-            except KeyboardInterrupt:
-                return 0
+            return self._watch(url)
         found: list[Status] = []
-        trio.run(functools.partial(_look, url, _once(found)))
+        look = functools.partial(_look, url, _once(found))
+        run_until_interrupted(look, "nobody had answered yet", closing="")
         (status,) = found
         if self.json:
             show(status, "", as_json=True)
@@ -74,9 +72,18 @@ class StatusVerb(Verb, frozen=True, kw_only=True):
             Console(file=sys.stdout).print(status_table(status))
         return 0 if is_healthy(status) else 1
 
-    def _show_each(self) -> Callable[[Status], Awaitable[bool]]:
+    def _watch(self, url: str) -> int:
         live = Live(console=Console(file=sys.stdout), auto_refresh=False)
+        look = functools.partial(_look, url, self._show_each(live))
+        try:
+            run_until_interrupted(look, "looked at enough", closing="")
+        except Interrupted:
+            pass
+        finally:
+            live.stop()
+        return 0
 
+    def _show_each(self, live: Live) -> Callable[[Status], Awaitable[bool]]:
         async def show_one(status: Status) -> bool:
             if self.json:
                 sys.stdout.write(msgspec.json.encode(status).decode() + "\n")
@@ -119,8 +126,8 @@ def _once(found: list[Status]) -> Callable[[Status], Awaitable[bool]]:
     return keep
 
 
-async def _look(url: str, tell: Callable[[Status], Awaitable[bool]]) -> None:
-    """Ask for the status, and again while it is wanted."""
+async def _look(url: str, tell: Callable[[Status], Awaitable[bool]]) -> bool:
+    """Ask for the status, and again while it is wanted. True when it no longer is."""
     post = Post(RunId("status"))
     opening = open_links() if url.startswith("ipc:") else open_links_to(url)
     async with opening as links:
@@ -134,6 +141,7 @@ async def _look(url: str, tell: Callable[[Status], Awaitable[bool]]) -> None:
                 raise HeadLostError(f"nobody answers at {url}: {error}") from error
             assert isinstance(status, Status), f"a head does not answer {status!r}"
             is_wanted = await tell(status)
+        return True
 
 
 def _run_lines(status: Status) -> list[Text]:
