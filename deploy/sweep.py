@@ -32,6 +32,7 @@ from envs_node.deploy.process import Process, processes_with
 _KILL_S = 5.0
 _DRAFT_S = 60.0
 """An estate that has not been made after so long never will be."""
+_RECORD_BYTES_MAX = 64 * 1024
 _MOUNTS = Path("/proc/self/mountinfo")
 
 _log = structlog.get_logger(__name__)
@@ -80,7 +81,7 @@ def sweep(state: Path | None = None, *, is_dry: bool = False) -> tuple[Swept, ..
         is_dry: remove nothing, and say what would be.
     """
     state = state or state_folder()
-    folders = sorted(path for path in state.iterdir() if path.is_dir())
+    folders = sorted(path for path in state.iterdir() if path.is_dir() and not path.is_symlink())
     spared = frozenset((os.getpid(), *_ancestors(), *_living(folders)))
     groups = functools.cache(_our_cgroups)  # a walk that a start without dead owners is spared
     found = []
@@ -128,15 +129,26 @@ def _taken(folder: Path) -> Iterator[Owner | None]:
 
 
 def _read(folder: Path) -> Owner:
+    """The owner that the record names; nobody where there is none, or none of ours."""
     name = folder.name.removeprefix(".")
     try:
-        owner = msgspec.json.decode((folder / RECORD_FILE).read_bytes(), type=Owner)
-        if owner.id == name:
+        owner = msgspec.json.decode(_read_little(folder / RECORD_FILE), type=Owner)
+        if owner.id == name and "\0" not in "".join((owner.scratch, *owner.sockets)):
             return owner
     except (FileNotFoundError, msgspec.DecodeError):
         pass
     nobody = Process(pid=0, start_ticks=0, boot="")
     return Owner(id=name, process=nobody, node="", uid=os.geteuid(), scratch="", since="")
+
+
+def _read_little(path: Path) -> bytes:
+    """A plain file's first bytes; none of what is no file, and would let us wait."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        is_file = stat.S_ISREG(os.fstat(handle).st_mode)
+        return os.read(handle, _RECORD_BYTES_MAX) if is_file else b""
+    finally:
+        os.close(handle)
 
 
 def _sweep_owner(

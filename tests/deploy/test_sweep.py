@@ -23,6 +23,7 @@ from envs_node.deploy.estate import (
     OWNER_VARIABLE,
     PREFIX,
     EstateError,
+    Owner,
     estate,
     owner_label,
     state_folder,
@@ -357,3 +358,24 @@ def test_the_verb_says_what_was_left_and_what_remains(
 
     (told,) = msgspec.json.decode(capsys.readouterr().out, type=list[Swept])
     assert (told.owner, told.node) == (dead.id, "desk-1")
+
+
+def test_what_is_no_record_delays_no_start(state: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (state / "1-link").symlink_to(elsewhere)
+    for name in ("1-pipe", "1-huge", "1-nul"):
+        (state / name).mkdir()
+    os.mkfifo(state / "1-pipe" / "owner.json")
+    with (state / "1-huge" / "owner.json").open("wb") as huge:
+        huge.truncate(1 << 40)
+    nobody = Process(pid=0, start_ticks=0, boot="")
+    record = Owner(id="1-nul", process=nobody, node="", uid=os.geteuid(), scratch="a\0b", since="")
+    (state / "1-nul" / "owner.json").write_bytes(msgspec.json.encode(record))
+
+    swept = sweep(state)
+
+    assert sorted(found.owner for found in swept) == ["1-huge", "1-nul", "1-pipe"]
+    assert not any(found.left for found in swept)
+    assert list(state.iterdir()) == [state / "1-link"]
+    assert list(elsewhere.iterdir()) == []
