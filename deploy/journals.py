@@ -21,6 +21,7 @@ from envs_node.messages.journal import Entry, JournalWriter, Record, read_journa
 from envs_node.messages.lifecycle import ActorFailed
 from envs_node.messages.propose import Propose
 from envs_node.messages.search import (
+    BranchCost,
     Idle,
     LeafReached,
     LeaseLapsed,
@@ -28,6 +29,7 @@ from envs_node.messages.search import (
     Progress,
     ProgressWanted,
     Renew,
+    ReplayCheck,
     Tick,
     WorkWanted,
 )
@@ -116,8 +118,8 @@ class RebuiltSearch(SearchActor):
     """A search that starts where its journal ends, exactly.
 
     What it asks on the way is answered from the journal; where that ends, by the live ledger.
-    What it crashed over is not heard again. One that had ended is not rebuilt: it refuses what
-    still comes.
+    What it crashed over is not heard again, and the branch that it came from goes out again. One
+    that had ended is not rebuilt: it refuses what still comes.
 
     Args:
         past: its entries so far.
@@ -149,8 +151,10 @@ class RebuiltSearch(SearchActor):
         self._past = ()
         self._told = self._ended
         for turn in turns:
-            if turn.has_crashed:
+            if turn.crashes:
                 _log.warning("message.skipped", to=turn.heard.to, id=turn.heard.id)
+                with _Watched(self._on_crash if turn is turns[-1] else None, turn.heard):
+                    self._give_back(turn)
                 continue
             self._ledger = _RecordedAnswers(iter(turn.answers), self._live)
             self.envelope = turn.heard
@@ -172,6 +176,25 @@ class RebuiltSearch(SearchActor):
         answer = await self._hear(message)
         await self._tell_end()
         return answer
+
+    def _give_back(self, turn: _Turn) -> None:
+        """Send a branch out again whose report crashed us: it will be told again, to no effect."""
+        report = turn.heard.message
+        if turn.crashes == 1 and isinstance(report, LeafReached | NodeReached):
+            lost = LeafReached(
+                branch_id=report.branch_id,
+                task_id=report.task_id,
+                lease=report.lease,
+                kind=report.kind if isinstance(report, LeafReached) else "explore",
+                reason="infra",
+                verdict=None,
+                steps=(),
+                cost=BranchCost(),
+                replay=ReplayCheck(),
+                detail="the search crashed over its report",
+                cause="desktop",
+            )
+            self._search.leaf_reached(lost, turn.heard.time_ns)
 
     async def _hear(self, message: SearchHeard) -> Message | None:
         if isinstance(message, Tick) and message.is_anew:
@@ -223,7 +246,8 @@ class _Turn(msgspec.Struct, kw_only=True):
     answers: list[Message | EnvsError] = []
     """To what was asked over it, or why there was none."""
     is_answered: bool = False
-    has_crashed: bool = False
+    crashes: int = 0
+    """How often it crashed the search: when it was heard, and when it was rebuilt."""
 
 
 class _RecordedAnswers:
@@ -292,7 +316,7 @@ def _turns(past: Iterable[Entry]) -> tuple[list[_Turn], Progress | None]:
             turns[-1].answers.append(message or _missed(entry))
         elif entry.kind == "answered" and turns:
             turns[-1].is_answered = True
-            turns[-1].has_crashed = isinstance(message, ActorFailed)
+            turns[-1].crashes += isinstance(message, ActorFailed)
     return ([], ended) if ended is not None else (turns, None)
 
 

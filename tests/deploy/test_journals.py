@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import trio
 
 from envs_node.actors.ledger.store import LedgerStore
 from envs_node.actors.post import Post
@@ -15,7 +16,7 @@ from envs_node.deploy.conduct import run_request
 from envs_node.deploy.config import Config
 from envs_node.deploy.head import RunRefusedError
 from envs_node.deploy.journals import entries_of, is_journalled, open_recorder, thin
-from envs_node.deploy.parts import HeadParts
+from envs_node.deploy.parts import PROPOSER, HeadParts
 from envs_node.deploy.replay import ReplayError, replay_run
 from envs_node.deploy.run_folder import RunChangedError, RunFolder, RunFolderError
 from envs_node.messages.base import ActorName, DesktopId, RunId
@@ -23,9 +24,12 @@ from envs_node.messages.desktop import Configure
 from envs_node.messages.journal import JournalError, JournalWriter, read_journal, read_live
 from envs_node.messages.lifecycle import StartRun
 from envs_node.messages.propose import Propose, State
-from envs_node.messages.search import Assign, Progress, ProgressWanted
+from envs_node.messages.search import Assign, LeafReached, Progress, ProgressWanted
 from envs_node.messages.tasks import TaskFile
 from envs_node.messages.verify import Verify
+from envs_node.policy.branches import Branch
+from envs_node.policy.task_search import TaskSearch
+from envs_node.supervisor.lease import LeaseTable
 from tests.deploy.fake_node import CONFIG, SETTINGS, TASKS, FakeNode
 from tests.fakes import fake_task, note_screen
 
@@ -258,6 +262,34 @@ async def test_a_run_goes_on_with_the_policy_it_began_with_unless_forced(tmp_pat
         after, _ = await node.finish("r-1")
 
     assert after.tasks == before.tasks
+
+
+class PoisonedSearch(TaskSearch):
+    """Crashes over every leaf of one branch."""
+
+    def _judged(self, branch: Branch, report: LeafReached) -> None:
+        if report.branch_id == f"{TASKS[0].id}#2":
+            raise ZeroDivisionError("poison")
+        super()._judged(branch, report)
+
+
+async def test_a_report_that_crashes_its_search_costs_its_branch_and_not_the_run(
+    tmp_path: Path,
+) -> None:
+    parts = HeadParts(
+        make_search=lambda task, settings: PoisonedSearch(
+            task, settings, LeaseTable(), proposer=PROPOSER
+        )
+    )
+    node = FakeNode(tmp_path, desktops=2, parts=parts)
+    async with node.open():
+        await node.start("r-1")
+        with trio.fail_after(60):
+            progress, _ = await node.finish("r-1")
+
+    assert [task.state for task in progress.tasks] == ["solved", "solved"]
+    assert [task.lost for task in progress.tasks] == [1, 0]
+    assert "the search crashed over its report" in progress.tasks[0].detail
 
 
 async def test_resuming_the_run_that_is_on_changes_nothing(tmp_path: Path) -> None:
