@@ -170,13 +170,10 @@ class HeadRuns:
         self._post.recorder = None
         await journal.close()
         self._folder = self._journal = None
-        is_over = progress is not None and progress.is_over
-        folder.end(is_over=is_over, why="all is done" if is_over else "it was stopped")
-        if progress is not None:
-            write_json(folder.progress, progress)
-            if folder.manifest().kind == "search":
-                found = summarise_search(progress, progress.desktops)
-                write_json(folder.summary, Summary(run=run, version=__version__, search=found))
+        try:
+            _mark_stopped(folder, progress)
+        except OSError as error:  # it counts as one that died: nothing of it is lost
+            _log.warning("run.unmarked", run=run, why=str(error))
         _log.info("run.stopped", run=run)
 
     async def standing(self) -> Standing:
@@ -360,6 +357,16 @@ class _Clock:
                 ref.tell(tick)
             except MailboxFullError:
                 _log.warning("tick.dropped", to=name)
+
+
+def _mark_stopped(folder: RunFolder, progress: Progress | None) -> None:
+    is_over = progress is not None and progress.is_over
+    folder.end(is_over=is_over, why="all is done" if is_over else "it was stopped")
+    if progress is not None:
+        write_json(folder.progress, progress)
+        if folder.manifest().kind == "search":
+            found = summarise_search(progress, progress.desktops)
+            write_json(folder.summary, Summary(run=folder.run, version=__version__, search=found))
 
 
 def _search(task_id: TaskId) -> ActorName:

@@ -53,6 +53,23 @@ def _fill(path: Path) -> None:
                 continue
 
 
+async def test_a_run_is_stopped_though_the_disk_takes_no_mark_of_it(disk: Path) -> None:
+    config = msgspec.structs.replace(LONG, journal=JournalSettings(free_bytes_min=0))
+    node = FakeNode(disk, desktops=1, config=config, parts=PARTS)
+    with capture_logs() as logs:
+        async with node.open():
+            await node.start("r-1")
+            await node.watch(lambda progress: any(task.leaves for task in progress.tasks))
+            _fill(disk / "filler")
+            (disk / "r-1" / "journal" / "reserve").unlink(missing_ok=True)
+            _fill(disk / "more")
+            with trio.fail_after(20):
+                await node.runs.stop("r-1")
+
+            assert node.runs.path() is None
+    assert [log["event"] for log in logs if log["event"].startswith("run.un")] == ["run.unmarked"]
+
+
 async def test_a_head_that_has_no_room_to_begin_with_is_not_deaf_meanwhile(tmp_path: Path) -> None:
     config = msgspec.structs.replace(LONG, journal=JournalSettings(free_bytes_min=1 << 60))
     node = FakeNode(tmp_path, desktops=1, config=config)
