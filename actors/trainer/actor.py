@@ -105,6 +105,10 @@ class TrainerActor(Actor[Fit]):
             return
         except EnvsError as error:
             answer: Fitted | FitFailed = FitFailed(fit_id=request.fit_id, reason=str(error))
+        except OSError as error:  # of a folder or file that was named: it is theirs, not ours
+            where = error.filename or request.out
+            reason = f"{where}: {error.strerror or error}; name another, or make room there"
+            answer = FitFailed(fit_id=request.fit_id, reason=reason)
         else:
             answer = Fitted(fit_id=request.fit_id, policy=request.out, report=report)
         while len(self._answers) >= _ANSWERS_MAX:

@@ -142,6 +142,16 @@ async def test_a_ledger_that_cannot_be_read_is_a_refusal() -> None:
     assert answer == FitFailed(fit_id="one", reason="no ledger l.sqlite")
 
 
+async def test_a_folder_that_cannot_be_written_is_a_refusal_and_no_crash() -> None:
+    missing = FileNotFoundError(2, "No such file or directory", "/proc/nope")
+    actor = TrainerActor(read_nothing, Fits(missing))
+
+    answer = await ask_on(actor, ASKED)
+
+    reason = "/proc/nope: No such file or directory; name another, or make room there"
+    assert answer == FitFailed(fit_id="one", reason=reason)
+
+
 async def test_a_crash_of_the_fit_is_one_of_the_actor_and_leaves_no_answer_behind() -> None:
     fits = Fits(RuntimeError("out of memory"))
     actor = TrainerActor(read_nothing, fits)
