@@ -17,6 +17,7 @@ import msgspec
 from envs_node.actors.tls import HEAD_NAME, Security
 from envs_node.deploy.certificates import (
     Certificate,
+    CertificateError,
     Request,
     check_node_name,
     digest_of,
@@ -54,6 +55,11 @@ class Authority:
             raise AuthorityError(
                 f"no authority in {path}: {error.strerror}; name the head's folder, where "
                 "`envs-node token create` makes one"
+            ) from error
+        except CertificateError as error:
+            raise AuthorityError(
+                f"the authority in {path} is damaged: {error}; put its authority.pem back, or "
+                "remove the folder and let every node in anew"
             ) from error
 
     @classmethod

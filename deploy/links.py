@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -38,6 +39,7 @@ from envs_node.supervisor.tree import Supervisor
 _RENEWAL_S = 600.0
 _PATIENCE_S = 15.0
 _FOLDER = Path("runs")
+_FILES_MAX = 1 << 18
 
 
 async def secure_node(
@@ -167,7 +169,19 @@ def secure_head(
     check_address(link.listen)
     if not parse_address(link.listen).is_secure:
         return None
+    _allow_files()
     return HeadSecurity(root, node, refusals)
+
+
+def _allow_files() -> None:
+    """Whoever reaches the address may connect and say nothing: each holds an open file of ours.
+
+    The usual 1024 are soon taken, and then neither nodes are heard nor journals opened.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES_MAX if hard == resource.RLIM_INFINITY else min(hard, _FILES_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _check_listening(link: LinkSettings) -> None:

@@ -65,6 +65,14 @@ def test_an_authority_is_made_once_and_its_key_is_its_owners_alone(tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_a_damaged_authority_is_named_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "authority").mkdir()
+    (tmp_path / "authority" / "authority.pem").write_text("junk")
+
+    with pytest.raises(AuthorityError, match=f"{tmp_path}/authority is damaged.*remove the folder"):
+        Authority.open(tmp_path, NOW_S)
+
+
 def test_of_heads_that_race_one_makes_the_authority(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from envs_node.deploy.authority import Authority\n"

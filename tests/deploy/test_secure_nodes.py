@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
+import socket
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,27 @@ def test_a_head_listens_on_loopback_alone(tmp_path: Path) -> None:
 
     assert hosts
     assert hosts <= set(_LOOPBACK)
+
+
+def test_who_connects_and_says_nothing_takes_no_file_that_a_secure_head_needs(
+    tmp_path: Path,
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        listen = ("--listen", "tls+tcp://127.0.0.1:0")
+        head = Node(tmp_path, "head", "start", "--role", "head", *listen)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with head, contextlib.ExitStack() as silent:
+        url = head.wait_for(r"head listens at (\S+)", UP_S)
+        port = int(url.rpartition(":")[2])
+        for _ in range(300):
+            silent.enter_context(socket.create_connection(("127.0.0.1", port), timeout=5))
+        with Node(tmp_path, "status", "status", "--head", url) as status:
+            code = status.process.wait(timeout=UP_S)
+
+    assert code == 0, status.story()
 
 
 @pytest.mark.slow
