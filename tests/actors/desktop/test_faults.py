@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -17,7 +15,6 @@ import trio
 
 from envs_node.actors.desktop.actor import DesktopActor
 from envs_node.actors.desktop.errors import DesktopLostError
-from envs_node.actors.desktop.guestclient import SOCKET_PATH, Guest
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.actors.loop import run_actor
@@ -26,38 +23,11 @@ from envs_node.messages.actions import Type, Wait
 from envs_node.messages.base import ActorName, DesktopId, RunId
 from envs_node.messages.desktop import Configure, Reset
 from envs_node.policy.compare import compare
+from tests.actors.desktop.looking import shell, wait_until
 from tests.fakes_desktop import make_task, open_task
 
 pytestmark = pytest.mark.live
 D0 = DesktopId("d-0")
-
-
-@pytest.fixture(scope="module")
-def launcher() -> Iterator[Launcher]:
-    with Launcher() as launcher:
-        yield launcher
-
-
-@pytest.fixture
-def sandbox(launcher: Launcher) -> Iterator[Sandbox]:
-    sandbox = Sandbox(launcher)
-    yield sandbox
-    sandbox.close()
-
-
-def shell(sandbox: Sandbox, command: str) -> str:
-    guest = Guest(Path(f"/proc/{sandbox.guest_pid}/root{SOCKET_PATH}"), timeout_s=20)
-    answer = json.loads(guest.post("/execute", {"command": command, "shell": True}))
-    return str(answer["output"] + answer["error"])
-
-
-def wait_until(claim: Callable[[], bool], timeout_s: float = 10.0) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not claim():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def children(pid: int) -> list[int]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
 
@@ -24,6 +21,7 @@ from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.messages.actions import Action, Click, Drag, Key, Point, Scroll, Type
 from envs_node.messages.desktop import Observation
 from envs_node.policy.compare import compare
+from tests.actors.desktop.looking import inside, shell, wait_until
 from tests.fakes_desktop import make_task, open_task
 
 pytestmark = pytest.mark.live
@@ -38,38 +36,6 @@ APPLICATIONS: dict[str, tuple[tuple[str, ...], Action, str]] = {
     "writer": ((*OFFICE, "--writer"), Type(text="x"), "LibreOffice Writer"),
     "impress": ((*OFFICE, "--impress"), Click(x=534, y=260, count=2), "LibreOffice Impress"),
 }
-
-
-@pytest.fixture(scope="module")
-def launcher() -> Iterator[Launcher]:
-    with Launcher() as launcher:
-        yield launcher
-
-
-@pytest.fixture
-def sandbox(launcher: Launcher) -> Iterator[Sandbox]:
-    sandbox = Sandbox(launcher)
-    yield sandbox
-    sandbox.close()
-
-
-def inside(sandbox: Sandbox, path: str) -> Path:
-    return Path(f"/proc/{sandbox.guest_pid}/root{path}")
-
-
-def shell(sandbox: Sandbox, command: str) -> str:
-    guest = Guest(inside(sandbox, SOCKET_PATH), timeout_s=20)
-    answer = json.loads(guest.post("/execute", {"command": command, "shell": True}))
-    return str(answer["output"] + answer["error"])
-
-
-def wait_until(claim: Callable[[], bool], timeout_s: float = 10.0) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not claim():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def names(seen: Observation, role: str) -> list[str]:

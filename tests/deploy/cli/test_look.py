@@ -9,26 +9,10 @@ from typing import Any
 
 import msgspec
 import pytest
-import trio
 
 from envs_node.deploy.cli import main
-from tests.deploy.fake_node import FakeNode
 
 Look = Callable[..., tuple[int, str]]
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """A run that came to its end."""
-
-    async def whole_run() -> None:
-        node = FakeNode(tmp_path)
-        async with node.open():
-            await node.start("r-1")
-            await node.finish("r-1")
-
-    trio.run(whole_run)
-    return tmp_path / "r-1"
 
 
 @pytest.fixture

@@ -51,8 +51,8 @@ STATUS = Status(
 )
 
 
-def _text(status: Status) -> str:
-    console = Console(width=160, record=True, file=Path("/dev/null").open("w"))  # noqa: SIM115
+def _text(status: Status, *, width: int = 160) -> str:
+    console = Console(width=width, record=True, file=Path("/dev/null").open("w"))  # noqa: SIM115
     console.print(status_table(status))
     console.file.close()
     return console.export_text()
@@ -80,6 +80,22 @@ def test_dead_degraded_and_paused_are_not_well_and_say_why() -> None:
     assert "desk-1 was not heard for 3 min" in _text(dead)
     assert "desk-0: 0.40 GiB are free" in _text(poor)
     assert "paused: no policy answers" in _text(paused)
+
+
+def test_eighty_columns_show_whole_addresses_and_what_is_done() -> None:
+    policy = msgspec.structs.replace(
+        WELL, node="policy-0", role="policy", url="tls+tcp://policy-0@a-host.example:7712"
+    )
+    trainer = msgspec.structs.replace(
+        WELL, node="trainer", report=NodeReport(doing="a fit into /runs/night/policy, step 3 of 9")
+    )
+    dead = msgspec.structs.replace(DEAD, heard_ms=12_000)
+
+    text = _text(msgspec.structs.replace(STATUS, nodes=(dead, policy, trainer)), width=80)
+
+    assert "policy-0: at tls+tcp://policy-0@a-host.example:7712\n" in text
+    assert "trainer: a fit into /runs/night/policy, step 3 of 9\n" in text
+    assert "dead, 12 s" in text
 
 
 def test_a_node_cannot_paint_on_the_terminal() -> None:

@@ -10,27 +10,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import trio
 
 from envs_node.deploy.cli import main
 from envs_node.deploy.stepping import ReplayStep, Stepped
-from tests.deploy.fake_node import FakeNode
 
 SEARCH = "search/note-000"
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    """A run that came to its end."""
-
-    async def whole_run() -> None:
-        node = FakeNode(tmp_path)
-        async with node.open():
-            await node.start("r-1")
-            await node.finish("r-1")
-
-    trio.run(whole_run)
-    return tmp_path / "r-1"
 
 
 def replay(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
