@@ -149,7 +149,9 @@ async def _ask_head(post: Post, request: StartRun) -> object:
     try:
         await head.ask(Resolve(prefix=HEAD), timeout_s=_HELLO_S)
     except (AskTimeoutError, ActorCrashedError) as error:
-        raise HeadLostError(f"no head answers: {error}; is `envs-node start` running?") from error
+        raise HeadLostError(
+            f"no head answers: {error}; is `envs-node start --role head` running?"
+        ) from error
     try:
         return await head.ask(request, timeout_s=_START_S)
     except (AskTimeoutError, ActorCrashedError):

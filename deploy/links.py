@@ -101,7 +101,7 @@ async def open_links_to(url: str, *, folder: Path = _FOLDER) -> AsyncIterator[Nn
     with trio.move_on_after(_PATIENCE_S) as scope:
         security = await secure_node(LinkSettings(head=url), node, folder=folder)
     if scope.cancelled_caught:
-        raise AddressError(url, "no head answers there; is `envs-node start` running?")
+        raise AddressError(url, "no head answers there; is `envs-node start --role head` running?")
     async with open_links(security=security) as links:
         if security is None:
             yield links

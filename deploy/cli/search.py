@@ -125,7 +125,7 @@ class Search(RunVerb, frozen=True, kw_only=True):
                     self.head,
                     request,
                     watch,
-                    folder=folder.path.parent,
+                    folder=client_folder(self.resume or folder.path),
                     silence_s=load_config(self.config).link.silence_s,
                 )
                 return run_until_interrupted(conduct, hint)
@@ -138,3 +138,8 @@ class Search(RunVerb, frozen=True, kw_only=True):
                 is_resumed=resumed,
                 is_forced=self.force,
             )
+
+
+def client_folder(run: Path) -> Path:
+    """Where a head's authority is looked for: beside the run, or where all clients look."""
+    return run.parent if (run.parent / "authority").is_dir() else Path("runs")

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 import trio
 import tyro
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -113,6 +113,7 @@ def status_table(status: Status) -> Group:
         if not node.is_alive:
             parts.append(_line(f"{node.node} was not heard for {_ago(node.heard_ms)}", "red"))
         parts += [_line(f"{node.node}: {reason}", "yellow") for reason in node.report.degraded]
+    parts += [_line(words) for node in status.nodes if (words := _place(node))]
     if status.leases:
         parts.append(_lease_table(status))
     return Group(*parts)
@@ -164,8 +165,9 @@ def _run_lines(status: Status) -> list[Text]:
 
 def _node_table(status: Status) -> Table:
     table = Table(box=None, pad_edge=False)
-    for name in ("node", "role", "is", "desktops", "waiting", "restarts", "refused", "at"):
-        table.add_column(name, justify="right" if name in ("restarts", "refused") else "left")
+    for name in ("node", "role", "is", "desktops", "waiting", "restarts", "refused"):
+        justify: JustifyMethod = "right" if name in ("restarts", "refused") else "left"
+        table.add_column(name, justify=justify, no_wrap=name in ("role", "is"))
     for node in status.nodes:
         report = node.report
         living = report.desktops if node.is_alive else ()
@@ -178,7 +180,6 @@ def _node_table(status: Status) -> Table:
             ", ".join(f"{name} {count}" for name, count in report.queues) or "-",
             str(report.restarts),
             str(report.refusals),
-            report.doing or node.url or "-",
         )
         table.add_row(*(_line(cell) for cell in cells))
     return table
@@ -195,6 +196,12 @@ def _lease_table(status: Status) -> Table:
     if len(status.leases) > _LEASES_SHOWN_MAX:
         table.add_row(_line(f"and {len(status.leases) - _LEASES_SHOWN_MAX} more"))
     return table
+
+
+def _place(node: NodeStatus) -> str:
+    """Where a node listens and what it does, below the table: both may be long."""
+    words = ", ".join(filter(None, (node.url and f"at {node.url}", node.report.doing)))
+    return words and f"{node.node}: {words}"
 
 
 def _state(node: NodeStatus) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import msgspec
 
 from envs_node.deploy.sim.command import command_of
@@ -127,7 +129,14 @@ def as_text(report: SimReport) -> str:
     lines += [f"  WRONG       {words}" for words in report.wrong]
     if report.wrong:
         lines.append(f"  repeat with {report.repeat}")
-    return "\n".join(lines)
+    return "\n".join(_folded(line) for line in lines)
+
+
+def _folded(line: str) -> str:
+    """A line of many items, within the width of a page; a command to be copied stays one line."""
+    if line.startswith("  repeat with"):
+        return line
+    return textwrap.fill(line, 100, subsequent_indent=" " * 14, break_on_hyphens=False)
 
 
 def _busy_s(outcome: Outcome) -> float:

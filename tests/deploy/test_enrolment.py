@@ -295,7 +295,7 @@ async def test_a_secure_address_needs_a_secure_head_and_the_other_way_round(
 async def test_a_client_gives_up_where_no_head_is(tmp_path: Path, autojump_clock: object) -> None:
     del autojump_clock  # no socket of ours is waited on: the probe is a thread
     Authority.open(tmp_path, time.time())
-    with _fails(AddressError, "no head answers there; is `envs-node start` running"):
+    with _fails(AddressError, "no head answers there; is `envs-node start --role head` running"):
         async with open_links_to("tls+tcp://127.0.0.1:9", folder=tmp_path):
             pass
 
