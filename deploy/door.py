@@ -68,10 +68,13 @@ def find_door(folder: Path) -> str:
         NoDoorError: nothing says that a run is on there.
     """
     try:
-        return (folder / _ADDRESS).read_text()
+        url = (folder / _ADDRESS).read_text(errors="replace")
     except OSError as error:
         reason = f"no {_ADDRESS}" if folder.is_dir() else str(error.strerror)
         raise NoDoorError(folder, reason) from error
+    if not Path(url.removeprefix("ipc://")).is_socket():
+        raise NoDoorError(folder, "the process that was on there has died")
+    return url
 
 
 async def _hold_door(post: Post, folder: Path, where: Callable[[], Path | None]) -> None:

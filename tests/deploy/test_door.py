@@ -83,3 +83,11 @@ async def test_a_run_whose_folder_takes_no_file_goes_on_without_a_door(tmp_path:
 
     with pytest.raises(NoDoorError, match="No such file"):
         find_door(folder)
+
+
+@pytest.mark.parametrize("left", [b"ipc:///nowhere/status.sock", b"\xff\xfe", b"", b"tcp://1:2"])
+def test_the_door_of_a_run_that_was_killed_is_told_of_at_once(tmp_path: Path, left: bytes) -> None:
+    (tmp_path / "status.address").write_bytes(left)
+
+    with pytest.raises(NoDoorError, match="the process that was on there has died"):
+        find_door(tmp_path)
