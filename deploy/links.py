@@ -77,9 +77,9 @@ async def secure_node(
     authority = Authority.find(folder)
     if authority is None:
         raise ConfigError(
-            f"{link.head} asks for a certificate, and {node} has none in {own}: put a join token, "
-            f"made by `envs-node token create` at the head, into {ENVIRONMENT} or name a file that "
-            "holds it with --link.token-file"
+            f"{link.head} asks for a certificate, {node} has none in {own}, and no authority is in "
+            f"{folder} to sign one: put a join token, by `envs-node token create` at the head, "
+            f"into {ENVIRONMENT}, or for `start` name a file that has it with --link.token-file"
         )
     security = authority.equip(node, own, now_s=time.time())
     await greet_head(link.head, security, node)

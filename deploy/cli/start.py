@@ -36,7 +36,7 @@ class Start(Verb, frozen=True, kw_only=True):
     """Address to listen at: `tcp://127.0.0.1:7711`, `ipc:///run/x`; `tls+tcp://0.0.0.0:7711` for
     other machines."""
     head: str = ""
-    """Address of the head, for desktops and policies."""
+    """Address of the head, for desktops, policies and trainers."""
     resume: bool = False
     """Of a head: go on with the run that was on when the last head of this folder died."""
     config: Path | None = None

@@ -112,7 +112,8 @@ def status_table(status: Status) -> Group:
     for node in status.nodes:
         if not node.is_alive:
             parts.append(_line(f"{node.node} was not heard for {_ago(node.heard_ms)}", "red"))
-        parts += [_line(f"{node.node}: {reason}", "yellow") for reason in node.report.degraded]
+        says = node.node if node.is_alive else f"{node.node} had said"
+        parts += [_line(f"{says}: {reason}", "yellow") for reason in node.report.degraded]
     parts += [_line(words) for node in status.nodes if (words := _place(node))]
     if status.leases:
         parts.append(_lease_table(status))

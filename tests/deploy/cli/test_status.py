@@ -78,6 +78,8 @@ def test_dead_degraded_and_paused_are_not_well_and_say_why() -> None:
 
     assert [is_healthy(status) for status in (dead, poor, paused)] == [False, False, False]
     assert "desk-1 was not heard for 3 min" in _text(dead)
+    late = msgspec.structs.replace(STATUS, nodes=(msgspec.structs.replace(DEAD, report=full),))
+    assert "desk-1 had said: 0.40 GiB are free" in _text(late)
     assert "desk-0: 0.40 GiB are free" in _text(poor)
     assert "paused: no policy answers" in _text(paused)
 
