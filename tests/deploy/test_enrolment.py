@@ -180,7 +180,7 @@ async def test_a_restarted_node_needs_no_token(
 ) -> None:
     async with head.open():
         link = LinkSettings(head=head.url)
-        with pytest.raises(ConfigError, match="put a join token, made by `envs-node token create`"):
+        with pytest.raises(ConfigError, match="put a join token, by `envs-node token create`"):
             await secure_node(link, "gpu-0", folder=tmp_path / "far")
         monkeypatch.setenv(ENVIRONMENT, head.token().text)
         first = await secure_node(link, "gpu-0", folder=tmp_path / "far")
