@@ -25,6 +25,8 @@ _FAULTS = {"none": CALM, "mild": MILD, "harsh": HARSH}
 _TELL_EVERY_S = 20.0
 _DESKTOPS_NODE = 16
 _DESKTOPS_POLICY = 64
+_PATIENT = SearchSettings(infra_retries_max=100)
+"""To give a branch up is right when faults strike it again and again, and would count as wrong."""
 _SEEDS = re.compile(r"(\d+)\.\.(\d+)")
 
 
@@ -49,7 +51,7 @@ class Simulate(Verb, frozen=True, kw_only=True):
     """Nodes that the desktops are spread over; 16 desktops a node unless given."""
     is_free: bool = False
     """Let no budget bind, and hold the ledger against that of the undisturbed run."""
-    search: SearchSettings = SearchSettings()
+    search: SearchSettings = _PATIENT
     """How to search, and how much may be spent."""
     settings: str = ""
     """All of the above in JSON, as a simulation that went wrong prints it to be repeated."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envs_node.deploy.cli.simulate import Simulate
 from envs_node.deploy.sim.command import SimulateError, command_of, read_settings
 from envs_node.deploy.sim.simulation import SimSettings
 from envs_node.deploy.sim.trial import Laboratory
@@ -63,3 +64,7 @@ def test_only_what_is_not_as_usual_stands_in_the_command():
     command = command_of(msgspec.structs.replace(SimSettings(), seed=7, search=search))
 
     assert command == ("""envs-node simulate --settings '{"seed":7,"search":{"lease_ms":5000}}'""")
+
+
+def test_a_harsh_storm_of_the_command_line_breaks_nothing() -> None:
+    assert Simulate(desktops=32, tasks=4, seed=1, faults="harsh").run() == 0
