@@ -182,7 +182,7 @@ async def test_the_run_that_a_restarted_head_has_on_is_not_taken_for_ours(tmp_pa
 @pytest.mark.slow
 async def test_where_no_head_is_the_way_out_is_named() -> None:
     with trio.fail_after(60):
-        with _raises(HeadLostError, "no head answers: .*`envs-node start`"):
+        with _raises(HeadLostError, "no head answers: .*`envs-node start --role head`"):
             await conduct_at(
                 "tcp://127.0.0.1:9", run_request("r-1", CONFIG, TASKS), lambda progress: None
             )
