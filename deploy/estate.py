@@ -77,7 +77,11 @@ def state_folder() -> Path:
 
 @contextmanager
 def estate(
-    node: str, *, sockets: tuple[str, ...] = (), state: Path | None = None
+    node: str,
+    *,
+    sockets: tuple[str, ...] = (),
+    state: Path | None = None,
+    scratch_in: Path | None = None,
 ) -> Iterator[Owner]:
     """Own an estate while the block runs: temporary files and child processes are marked with it.
 
@@ -85,6 +89,7 @@ def estate(
         node: for people who read the record.
         sockets: paths of socket files that will be made elsewhere.
         state: where it lies; `state_folder()` unless given.
+        scratch_in: where its temporary files lie; the usual place unless given.
 
     Raises:
         EstateError: there is no place for it.
@@ -96,7 +101,7 @@ def estate(
         process=Process.of(os.getpid()),
         node=node,
         uid=os.geteuid(),
-        scratch=os.path.join(tempfile.gettempdir(), PREFIX + name),
+        scratch=os.path.join(scratch_in or tempfile.gettempdir(), PREFIX + name),
         sockets=tuple(os.path.abspath(path) for path in sockets),
         since=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     )

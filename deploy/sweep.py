@@ -55,19 +55,20 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def owning(node: str, *urls: str) -> Iterator[None]:
+def owning(node: str, *urls: str, scratch_in: Path | None = None) -> Iterator[None]:
     """Remove what dead nodes left, then own what is started while the block runs.
 
     Args:
         node: its name, for people.
         urls: where it will listen; the socket files of those of `ipc` are its own.
+        scratch_in: where its temporary files lie; the usual place unless given.
 
     Raises:
         EstateError: there is no place to write down what it owns.
     """
     sweep()
     sockets = tuple(url.removeprefix("ipc://") for url in urls if url.startswith("ipc://"))
-    with estate(node, sockets=sockets):
+    with estate(node, sockets=sockets, scratch_in=scratch_in):
         yield
 
 

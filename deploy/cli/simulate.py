@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -16,8 +18,9 @@ from envs_node.deploy.sim.command import SimulateError, check_settings, read_set
 from envs_node.deploy.sim.faults import CALM, HARSH, MILD
 from envs_node.deploy.sim.report import as_text, make_report
 from envs_node.deploy.sim.simulation import SimSettings
-from envs_node.deploy.sim.trial import FREE, Laboratory
+from envs_node.deploy.sim.trial import FREE, Laboratory, memory_folder
 from envs_node.deploy.sim.world import WorldSettings
+from envs_node.deploy.sweep import owning
 from envs_node.messages.lifecycle import SearchSettings
 from envs_node.messages.search import Progress
 
@@ -60,9 +63,9 @@ class Simulate(Verb, frozen=True, kw_only=True):
 
     def run(self) -> int:
         """Simulate; 1 when something is wrong."""
-        laboratory = Laboratory()
         reports = []
-        with _ending_alike():
+        with owning("simulate", scratch_in=memory_folder()), _ending_alike():
+            laboratory = Laboratory(Path(tempfile.gettempdir()))
             for settings in self._given() if self.settings else map(self._drawn, self._seeds()):
                 trial = laboratory.attempt(settings, tell=_Story(settings.seed).tell)
                 reports.append(make_report(trial))

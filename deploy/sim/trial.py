@@ -28,6 +28,11 @@ FREE = SearchSettings(
 _MEMORY_FOLDER = Path("/dev/shm")
 
 
+def memory_folder() -> Path | None:
+    """Where files lie in memory, if this host has room for files there."""
+    return _MEMORY_FOLDER if _MEMORY_FOLDER.is_dir() else None
+
+
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """How one simulation went."""
 
@@ -50,7 +55,7 @@ class Laboratory:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or (_MEMORY_FOLDER if _MEMORY_FOLDER.is_dir() else None)
+        self._folder = folder or memory_folder()
         self._found: dict[bytes, Found] = {}
 
     def attempt(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from envs_node.deploy.sim.trial import memory_folder
+from envs_node.deploy.sweep import sweep
 from envs_node.messages.status import Status
 from tests.deploy.nodes import ENVS_NODE, Node, wait_until
 
@@ -48,3 +51,21 @@ def test_a_simulation_that_is_stopped_says_so_in_one_line(
 
     assert status == 1
     assert node.story().splitlines()[-1] == "envs-node: stopped by a signal"
+
+
+def test_what_a_killed_simulation_kept_in_memory_is_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with Node(tmp_path, "sim", "simulate", "--desktops", "200", "--tasks", "100") as node:
+        node.wait_for("(seed 1)", 30)
+        pid = node.process.pid
+        node.process.kill()
+        node.process.wait(timeout=30)
+
+    folders = list(Path(memory_folder() or tempfile.gettempdir()).glob(f"envs-node-{pid}-*"))
+    swept = sweep()
+
+    assert len(folders) == 1
+    assert not folders[0].exists()
+    assert [one.node for one in swept] == ["simulate"]
