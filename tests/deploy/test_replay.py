@@ -34,7 +34,8 @@ def _change_byte(folder: RunFolder, old: bytes, new: bytes, *, after: bytes = b"
 
 
 async def test_a_whole_run_finds_and_keeps_each_success_of_each_task(tmp_path: Path) -> None:
-    node = FakeNode(tmp_path)
+    # With more desktops a branch under way may find one more than is asked for.
+    node = FakeNode(tmp_path, desktops=1)
     async with node.open():
         await node.start("r-1")
         progress, folder = await node.finish("r-1")
