@@ -15,7 +15,7 @@ def run(tmp_path: Path) -> Path:
     """A run that came to its end."""
 
     async def whole_run() -> None:
-        node = FakeNode(tmp_path)
+        node = FakeNode(tmp_path, desktops=1)  # finds exactly as many as are asked for
         async with node.open():
             await node.start("r-1")
             await node.finish("r-1")
