@@ -53,6 +53,11 @@ class Answers:
             self._given.popitem(last=False)
 
 
+def crash_of(name: ActorName, error: BaseException) -> ActorFailed:
+    """What those are told who wait for an actor that crashed with this."""
+    return ActorFailed(to=name, reason=f"it crashed: {error!r}"[:REASON_CHARS_MAX])
+
+
 async def run_actor(
     actor: Actor[_HeardT],
     name: ActorName,
@@ -103,8 +108,9 @@ class _Door:
         if self._mailbox.is_closed:
             return
         is_stopped = error is None or isinstance(error, trio.Cancelled)
-        reason = "it was stopped" if is_stopped else f"it crashed: {error!r}"[:REASON_CHARS_MAX]
-        failed = ActorFailed(to=self._mailbox.name, reason=reason)
+        failed = ActorFailed(to=self._mailbox.name, reason="it was stopped")
+        if error is not None and not is_stopped:
+            failed = crash_of(self._mailbox.name, error)
         try:
             if not is_stopped:
                 self._record(failed)

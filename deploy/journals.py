@@ -11,6 +11,7 @@ import msgspec
 import structlog
 import trio
 
+from envs_node.actors.loop import crash_of
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Ref
 from envs_node.actors.recorder import TIMEOUT, Recorder
 from envs_node.actors.room import Room
@@ -298,8 +299,7 @@ class _Watched:
         if self._on_crash is None or not isinstance(error, Exception):
             return
         if not isinstance(error, trio.Cancelled):
-            failed = ActorFailed(to=self._request.to, reason=f"it crashed: {error!r}"[:500])
-            self._on_crash(self._request, failed)
+            self._on_crash(self._request, crash_of(self._request.to, error))
 
 
 def _turns(past: Iterable[Entry]) -> tuple[list[_Turn], Progress | None]:

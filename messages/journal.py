@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 from envs_node.messages.base import ActorName, Envelope, Message
 from envs_node.messages.journal_archive import open_whole
@@ -25,6 +26,7 @@ from envs_node.messages.journal_format import (
     JournalFullError,
     Kind,
     Record,
+    Stored,
     archive_path,
     damaged,
     decode_entry,
@@ -280,11 +282,7 @@ def read_journal(folder: Path, *, strict: bool = True) -> Iterator[Entry]:
     for number in numbers:
         with open_whole(folder, number) as (path, file):
             is_last = number == numbers[-1] and path == segment_path(folder, number)
-            if not read_header(path, file):
-                if is_last:
-                    return
-                raise damaged(path, 0, "its header is cut short")
-            for stored in read_stored(path, file, strict=strict, is_last=is_last):
+            for stored in _stored_in(path, file, strict=strict, is_last=is_last):
                 yield decode_entry(path, stored)
 
 
@@ -305,12 +303,16 @@ def read_live(folder: Path) -> Iterator[Record]:
             continue  # all of it is archived
         with file:
             is_last = number == numbers[-1] and not archive_path(folder, number).exists()
-            if not read_header(path, file):
-                if is_last:
-                    return
-                raise damaged(path, 0, "its header is cut short")
-            for stored in read_stored(path, file, strict=True, is_last=is_last):
+            for stored in _stored_in(path, file, strict=True, is_last=is_last):
                 yield decode_record(path, stored)
+
+
+def _stored_in(path: Path, file: IO[bytes], *, strict: bool, is_last: bool) -> Iterator[Stored]:
+    """What a segment holds; the last one may be cut short in its header already."""
+    if read_header(path, file):
+        yield from read_stored(path, file, strict=strict, is_last=is_last)
+    elif not is_last:
+        raise damaged(path, 0, "its header is cut short")
 
 
 def _whole_bytes(path: Path) -> int:
