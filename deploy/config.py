@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from envs_node.actors.desktop.kind import DesktopKind, Limits, SessionName, XServerName
 from envs_node.actors.room import JournalSettings
 from envs_node.messages.base import EnvsError
 from envs_node.messages.fit import FitSettings
@@ -26,6 +27,20 @@ class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     width: int = 1280
     """Of the screen, in pixels."""
     height: int = 720
+    session: SessionName = "openbox"
+    xserver: XServerName = "xvfb"
+    limits: Limits = Limits()
+    """Of each desktop."""
+
+    def kind(self) -> DesktopKind:
+        """What its desktops are."""
+        return DesktopKind(
+            width=self.width,
+            height=self.height,
+            session=self.session,
+            xserver=self.xserver,
+            limits=self.limits,
+        )
 
 
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -98,8 +98,7 @@ class Desktops:
 
     def _desktop(self, desktop_id: DesktopId) -> DesktopActor:
         assert self._launcher is not None, "slots start after the launcher"
-        size = self._settings
-        sandbox = Sandbox(self._launcher, width=size.width, height=size.height)
+        sandbox = Sandbox(self._launcher, self._settings.kind())
         self._sandboxes[desktop_id] = sandbox
         return DesktopActor(desktop_id, sandbox)
 

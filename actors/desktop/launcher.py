@@ -13,13 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
+
 import envs_node
 from envs_node.actors.desktop.errors import DesktopLostError, LauncherError
+from envs_node.actors.desktop.kind import DesktopKind
 
 _FOLDER = Path(__file__).parent
 _GUEST = "usr/local/lib/envs/envs_node/actors/desktop/guest"
 _LAYERS = {f"{_FOLDER}/settings": "", f"{_FOLDER}/guest": _GUEST}
-DISK_BYTES = 1 << 30
 _ANSWER_TIMEOUT_S = 30.0
 
 
@@ -76,14 +78,15 @@ class Launcher:
         """How its process ended, below 0 by a signal; None while it runs."""
         return self._process.poll()
 
-    def create(self, disk_bytes: int = DISK_BYTES) -> int:
+    def create(self, kind: DesktopKind) -> int:
         """Start an empty desktop; the pid of its first process, as this host counts.
 
         Raises:
             LauncherError: the host refused a namespace or a mount.
             DesktopLostError: the launcher's process is gone.
         """
-        answer = self._ask({"verb": "create", "layers": _LAYERS, "disk_bytes": disk_bytes})
+        request = {"verb": "create", "layers": _LAYERS, "kind": msgspec.to_builtins(kind)}
+        answer = self._ask(request)
         return int(answer["pid"])
 
     def spawn(self, pid: int, argv: Sequence[str], env: Mapping[str, str], log: str) -> int:

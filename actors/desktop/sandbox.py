@@ -1,7 +1,7 @@
 """The sandbox: one desktop out of namespaces and the host's own programs, reset in a moment.
 
 with Launcher() as launcher:                       # in the main thread, one for all
-    sandbox = Sandbox(launcher, width=1280, height=720)
+    sandbox = Sandbox(launcher, DesktopKind(width=1280, height=720))
     try:
         seen = sandbox.reset(task)                 # messages.desktop.Observation
         seen = sandbox.act(Key(keys=("ctrl", "s")))
@@ -23,7 +23,8 @@ from contextlib import suppress
 from envs_node.actors.desktop.elements import list_elements
 from envs_node.actors.desktop.errors import DesktopLostError
 from envs_node.actors.desktop.guestclient import SOCKET_PATH, Guest
-from envs_node.actors.desktop.launcher import DISK_BYTES, Launcher
+from envs_node.actors.desktop.kind import DesktopKind
+from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.screen import pack_frame, png_of_frame
 from envs_node.actors.desktop.session import Session
 from envs_node.actors.desktop.settle import Stillness, quiet_window_ms, wait_still
@@ -46,13 +47,10 @@ class Sandbox:
 
     can_fork = False
 
-    def __init__(
-        self, launcher: Launcher, *, width: int = 1280, height: int = 720,
-        disk_bytes: int = DISK_BYTES,
-    ) -> None:  # fmt: skip
+    def __init__(self, launcher: Launcher, kind: DesktopKind | None = None) -> None:
         self._launcher = launcher
-        self._size = (width, height)
-        self._disk_bytes = disk_bytes
+        self._kind = kind or DesktopKind()
+        self._size = (self._kind.width, self._kind.height)
         self._session: Session | None = None
         self._is_closed = False
         self._lock = threading.Lock()
@@ -81,8 +79,7 @@ class Sandbox:
         """
         check_setup(task)
         self._end_session()
-        width, height = self._size
-        session = Session(self._launcher, width, height, disk_bytes=self._disk_bytes)
+        session = Session(self._launcher, self._kind)
         with self._lock:
             self._session = None if self._is_closed else session
         if self._session is None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from envs_node.actors.desktop.accessibility import AccessibilityBus
 from envs_node.actors.desktop.errors import DesktopLostError
 from envs_node.actors.desktop.input import Input
-from envs_node.actors.desktop.launcher import DISK_BYTES, Launcher
+from envs_node.actors.desktop.kind import DesktopKind
+from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.screen import Screen
 from envs_node.actors.desktop.xserver import XConnection
 
@@ -32,9 +33,7 @@ ENVIRONMENT = {
 class Session:
     """One desktop, from its first process to its last. Blocking; close it."""
 
-    def __init__(
-        self, launcher: Launcher, width: int, height: int, *, disk_bytes: int = DISK_BYTES
-    ) -> None:
+    def __init__(self, launcher: Launcher, kind: DesktopKind) -> None:
         """Start it, and return when everything in it answers.
 
         Raises:
@@ -42,8 +41,9 @@ class Session:
             DesktopLostError: a part of it did not come up.
         """
         self._launcher = launcher
-        self.width, self.height = width, height
-        self.pid = launcher.create(disk_bytes)
+        self.kind = kind
+        self.width, self.height = kind.width, kind.height
+        self.pid = launcher.create(kind)
         self._parts: dict[str, int] = {}
         self._closers: list[AccessibilityBus | XConnection | Screen] = []
         try:

@@ -40,7 +40,7 @@ def serve(channel: socket.socket) -> None:
 def _answer(request: dict[str, Any], desktops: set[int]) -> dict[str, Any]:
     match request["verb"]:
         case "create":
-            pid = _create(request["layers"], request["disk_bytes"])
+            pid = _create(request["layers"], request["kind"]["limits"]["disk_bytes"])
             desktops.add(pid)
             return {"pid": pid}
         case "spawn":

@@ -15,6 +15,7 @@ import trio
 
 from envs_node.actors.desktop.actor import DesktopActor
 from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.actors.desktop.kind import DesktopKind, Limits
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.actors.loop import run_actor
@@ -28,6 +29,7 @@ from tests.fakes_desktop import make_task, open_task
 
 pytestmark = pytest.mark.live
 D0 = DesktopId("d-0")
+SMALL = DesktopKind(limits=Limits(disk_bytes=1 << 28))
 
 
 def children(pid: int) -> list[int]:
@@ -79,7 +81,7 @@ def test_ended_applications_are_reaped_whoever_started_them(sandbox: Sandbox) ->
 def draw(launcher: Launcher, count: int) -> None:
     """Start desktops at once, each with a mark of its own, and compare what each shows."""
     environment = dict(os.environ)
-    sandboxes = [Sandbox(launcher, disk_bytes=1 << 28) for _ in range(count)]
+    sandboxes = [Sandbox(launcher, SMALL) for _ in range(count)]
     gate = threading.Barrier(count)
 
     def show(number: int) -> tuple[str, str]:
