@@ -16,6 +16,7 @@ from envs_node.actors.desktop.errors import (
     SetupFailedError,
 )
 from envs_node.actors.desktop.guestclient import SOCKET_PATH, Guest
+from envs_node.actors.desktop.kind import DesktopKind
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.messages.actions import Action, Click, Drag, Key, Point, Scroll, Type
@@ -222,11 +223,11 @@ def test_a_launcher_that_was_late_once_is_not_asked_again() -> None:
     with Launcher(answer_timeout_s=0.2) as launcher:
         os.kill(launcher.pid, signal.SIGSTOP)
         with pytest.raises(DesktopLostError, match="does not answer"):
-            launcher.create()
+            launcher.create(DesktopKind())
         os.kill(launcher.pid, signal.SIGCONT)
 
         with pytest.raises(DesktopLostError):
-            launcher.create()
+            launcher.create(DesktopKind())
 
 
 @pytest.mark.parametrize(("number", "how"), [("KILL", "has ended"), ("STOP", "is stopped")])
