@@ -24,13 +24,16 @@ _DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9)
 Entry: TypeAlias = "tuple[str, int, bytes | None]"
 
 
-def build_root(layers: dict[str, str], disk_bytes: int) -> None:
+def build_root(layers: dict[str, str], disk_bytes: int) -> int:
     """Replace the root of this mount namespace by a desktop's own. Afterwards cwd is `/`.
 
     Args:
         layers: folders laid over the host's files, each with the place it goes to; below
             `home/user` all is the user's.
         disk_bytes: what the desktop may write at most.
+
+    Returns:
+        A descriptor of the folder that holds the writable layer, `upper`.
     """
     kernel.make_private()
     host_names = os.listdir("/")
@@ -39,12 +42,16 @@ def build_root(layers: dict[str, str], disk_bytes: int) -> None:
     for name in ("upper", "work", "root", "layer"):
         os.mkdir(f"{_STAGE}/{name}", 0o755)
     _write_layer(f"{_STAGE}/layer", entries, host_names)
-    options = f"lowerdir={_STAGE}/layer:/,upperdir={_STAGE}/upper,workdir={_STAGE}/work"
+    # A copy of a running desktop (CRIU) keeps watches on files by handle; that takes these two.
+    options = f"index=on,nfs_export=on,lowerdir={_STAGE}/layer:/"
+    options += f",upperdir={_STAGE}/upper,workdir={_STAGE}/work"
     kernel.mount("overlay", f"{_STAGE}/root", "overlay", 0, options)
+    stage = os.open(_STAGE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     os.chdir(f"{_STAGE}/root")
     _mount_devices()
     _mount_runtime()
     kernel.change_root(f"{_STAGE}/root")
+    return stage
 
 
 def _read_layer(settings: str, place: str) -> list[Entry]:

@@ -242,3 +242,21 @@ def test_a_desktop_whose_window_manager_is_gone_is_lost_and_its_screen_no_eviden
             sandbox.act(Type(text="ls\n"))
     with pytest.raises(DesktopLostError, match=how):
         sandbox.observe()
+
+
+def test_the_writable_layer_is_reached_from_the_launchers_process_and_from_no_program(
+    launcher: Launcher, sandbox: Sandbox
+) -> None:
+    sandbox.reset(open_task("xterm"))
+    shell(sandbox, "echo kept > /home/user/kept.txt")
+
+    stages = [path for path in handles_of(launcher.pid) if (path / "upper").is_dir()]
+
+    assert [(path / "upper/home/user/kept.txt").read_text() for path in stages] == ["kept\n"]
+    for pid in pids_inside(sandbox.guest_pid):
+        assert not [path for path in handles_of(pid) if (path / "upper").is_dir()]
+
+
+def handles_of(pid: int) -> list[Path]:
+    """The open files of a process."""
+    return list(Path(f"/proc/{pid}/fd").iterdir())

@@ -1,0 +1,114 @@
+"""How a desktop is born: its namespaces, its file tree, and its first process.
+
+Runs in the launcher's process and in what it forks. Standard library alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from dataclasses import dataclass
+from typing import NoReturn
+
+from envs_node.actors.desktop import kernel
+from envs_node.actors.desktop.root import build_root
+from envs_node.actors.desktop.visitor import drop_privileges, redirect
+
+_GUEST = "/usr/local/lib/envs/envs_node/actors/desktop/guest"
+_INIT = ("/usr/bin/python3", "-S", "-E", f"{_GUEST}/init.py")
+_OWN = ("PATH", "PYTHONPATH")
+"""The variables of this process that are no label: a desktop is not to see the host's paths."""
+_LINE_BYTES_MAX = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Desktop:
+    """A desktop, as the launcher's process holds it."""
+
+    pid: int
+    """Its first process, as the host counts."""
+    stage: int
+    """A descriptor of the tmpfs that its file tree lies on, with `upper`, `work` and `layer`: no
+    path of the host leads there."""
+
+    def destroy(self) -> None:
+        """Kill it, wait until all of it is gone, and let its files go."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.stage)
+
+
+def create(layers: dict[str, str], disk_bytes: int) -> Desktop:
+    """Start a desktop's first process.
+
+    Raises:
+        OSError: the host refused a namespace or a mount.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    outer = os.fork()
+    if outer == 0:
+        ours.close()
+        _become_outer(theirs, layers, disk_bytes)
+    theirs.close()
+    os.waitpid(outer, 0)
+    with ours:
+        pid = int(_hear(ours, "born")[0])
+        handles: list[int] = []
+        try:
+            # From here on the desktop's parent is this process, so it may tie its life to ours.
+            ours.send(b"build")
+            handles = _hear(ours, "built")[1]
+        except OSError:
+            os.waitpid(pid, 0)
+            raise
+    return Desktop(pid=pid, stage=handles[0])
+
+
+def _become_outer(channel: socket.socket, layers: dict[str, str], disk_bytes: int) -> NoReturn:
+    try:
+        os.setsid()
+        kernel.unshare(
+            kernel.NEW_MOUNT | kernel.NEW_PID | kernel.NEW_NET | kernel.NEW_IPC | kernel.NEW_UTS
+        )
+        inner = os.fork()
+        if inner == 0:
+            _become_init(channel, layers, disk_bytes)
+        channel.send(b"born %d" % inner)
+    except BaseException as error:  # noqa: BLE001 - a forked child must never return
+        channel.send(f"{type(error).__name__}: {error}".encode())
+    os._exit(0)
+
+
+def _become_init(channel: socket.socket, layers: dict[str, str], disk_bytes: int) -> NoReturn:
+    try:
+        _hear(channel, "build")
+        stage = build_root(layers, disk_bytes)
+        kernel.raise_loopback()
+        socket.sethostname("desktop")
+        os.umask(0o022)
+        drop_privileges()
+        kernel.control(kernel.PDEATHSIG, signal.SIGKILL)
+        socket.send_fds(channel, [b"built"], [stage])
+        redirect("/dev/null")
+        os.closerange(3, 1024)
+        label = {name: os.environ[name] for name in os.environ if name not in _OWN}
+        os.execve(_INIT[0], _INIT, {**label, "PATH": "/usr/bin:/bin"})
+    except BaseException as error:  # noqa: BLE001 - a forked child must never return
+        channel.send(f"{type(error).__name__}: {error}".encode())
+    os._exit(1)
+
+
+def _hear(channel: socket.socket, word: str) -> tuple[str, list[int]]:
+    """Wait for a word; what is said with it, and the descriptors that come along.
+
+    Raises:
+        OSError: something else was said, which is what went wrong; or nothing.
+    """
+    data, handles, _, _ = socket.recv_fds(channel, _LINE_BYTES_MAX, 1)
+    for handle in handles:  # no program of a desktop inherits what lies below another
+        os.set_inheritable(handle, False)
+    said, _, rest = data.decode(errors="replace").partition(" ")
+    if said != word:
+        raise OSError(f"{said} {rest}".strip() or "the desktop's first process died")
+    return rest, handles

@@ -1,0 +1,76 @@
+"""How a program gets into a desktop: enters its namespaces, gives up all privileges, runs.
+
+Runs in the launcher's process and in what it forks. Standard library alone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any, NoReturn
+
+from envs_node.actors.desktop import kernel
+from envs_node.actors.desktop.root import USER_ID
+
+
+def spawn(request: dict[str, Any]) -> int:
+    """Start a program inside a desktop; its number as the desktop counts."""
+    reader, writer = os.pipe()
+    outer = os.fork()
+    if outer == 0:
+        _become_visitor(request, writer)
+    os.close(writer)
+    os.waitpid(outer, 0)
+    with os.fdopen(reader, "r") as source:
+        number, _, error = source.read().partition("\n")
+    if error or not number:
+        raise OSError(f"{request['argv'][0]}: {error or 'did not start'}")
+    return int(number)
+
+
+def _become_visitor(request: dict[str, Any], writer: int) -> NoReturn:
+    """Enter the desktop, and fork twice: an orphan inside belongs to the desktop's own init."""
+    try:
+        kernel.enter(request["pid"])
+        middle = os.fork()
+        if middle:
+            os.waitpid(middle, 0)
+            os._exit(0)
+        program = os.fork()
+        if program:
+            os.write(writer, b"%d\n" % program)
+            os._exit(0)
+        _become_program(request)
+    except BaseException as error:  # noqa: BLE001 - a forked child must never return
+        os.write(writer, f"0\n{error}".encode())
+    os._exit(127)
+
+
+def _become_program(request: dict[str, Any]) -> NoReturn:
+    os.setsid()
+    os.umask(0o022)
+    drop_privileges()
+    redirect(request["log"])
+    os.chdir(request["cwd"])
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec keeps that
+        signal.signal(number, signal.SIG_DFL)
+    os.execvpe(request["argv"][0], request["argv"], request["env"])
+
+
+def drop_privileges() -> None:
+    """Become the desktop's user, for good."""
+    kernel.control(kernel.NO_NEW_PRIVS, 1)
+    os.setgroups([])
+    os.setresgid(USER_ID, USER_ID, USER_ID)
+    os.setresuid(USER_ID, USER_ID, USER_ID)
+
+
+def redirect(log: str) -> None:
+    """Read nothing, and write to a log."""
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(nothing, 0)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    os.close(nothing)
+    os.close(sink)
