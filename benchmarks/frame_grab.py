@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--height", type=int, default=720)
     options = parser.parse_args()
     with Launcher() as launcher:
-        session = Session(launcher, options.width, options.height)
+        session = Session(launcher, DesktopKind(width=options.width, height=options.height))
         root = session.connection.root
         place = (0, 0, options.width, options.height, X.ZPixmap, 0xFFFFFFFF)
         try:

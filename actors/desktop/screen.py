@@ -1,9 +1,9 @@
-"""The screen: Xvfb's frame buffer, read from its file, hashed and packed."""
+"""The screen: the X server's picture through shared memory, hashed and packed."""
 
 from __future__ import annotations
 
-import os
-import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TypeAlias
@@ -15,70 +15,105 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.actors.desktop.guest.xclient import XClient
+from envs_node.actors.desktop.xserver import ANSWER_TIMEOUT_S
 from envs_node.messages.base import WIRE_BYTES_MAX
 
 Pixels: TypeAlias = NDArray[np.uint8]
 TILE_PX = 80
 PNG_BYTES_MAX = WIRE_BYTES_MAX - 64 * 1024
-_HEADER_WORDS = 25
-_COLOUR_BYTES = 12
 
 
 class Screen:
-    """The picture of one X server. Reading it asks nobody: the server draws into that file.
+    """The picture of one X server, read from memory that the server copies it into.
 
-    The file is the desktop's own, which may cut it off at any time. A mapping of it would then
-    kill this process, and every desktop of the node with it; a read only comes back short. Call
-    from one thread at a time.
+    A picture holds everything that the server was asked to draw before it was taken, by anybody,
+    and no half of a request. Call from one thread at a time.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Open the frame buffer.
+    def __init__(self, path: Path, width: int, height: int) -> None:
+        """Share memory with the server.
+
+        Args:
+            path: the server's socket.
+            width: what the screen must measure, in px.
+            height: likewise.
 
         Raises:
-            DesktopLostError: the file is none.
+            DesktopLostError: the server does not answer, or its screen has another size.
         """
-        self._handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        head = os.read(self._handle, 4 * _HEADER_WORDS)
-        # XWD: header size, width, height, bytes a line and number of colours (X11/XWDFile.h).
-        words = struct.unpack(f">{_HEADER_WORDS}I", head.ljust(4 * _HEADER_WORDS, b"\0"))
-        self._offset = words[0] + words[19] * _COLOUR_BYTES
-        self.width, self.height, line_bytes = words[4], words[5], words[12]
-        size_bytes = os.fstat(self._handle).st_size
-        if words[11] != 32 or size_bytes < self._offset + line_bytes * self.height:
-            os.close(self._handle)
-            raise DesktopLostError(f"{path} is no frame buffer of 32-bit pixels")
-        self._buffer = bytearray(line_bytes * self.height)
-        flat = np.frombuffer(self._buffer, np.uint8)
-        self._pixels = flat.reshape(self.height, line_bytes // 4, 4)[:, : self.width]
-        self._pixels.flags.writeable = False
+        self.width, self.height = width, height
+        self.grabs = 0
+        """How often the server was asked for the picture."""
+        self._digest = ""
+        try:
+            self._client = XClient(str(path), ANSWER_TIMEOUT_S)
+        except OSError as error:
+            raise DesktopLostError(f"no X server to take pictures of: {error}") from error
+        try:
+            self._require_size()
+        except BaseException:
+            self._client.close()
+            raise
+        flat = np.frombuffer(self._client.pixels or b"", np.uint8)
+        self._pixels: Pixels = flat.reshape(height, width, 4)
 
     def grab(self) -> Pixels:
         """The picture as it is now, until this screen is next read.  # (height, width, 4) BGRX
 
         Raises:
-            DesktopLostError: the frame buffer was cut off.
+            DesktopLostError: the server does not answer, or its screen has another size now.
         """
-        self._read()
+        self._take()
+        self._require_size()
+        self._digest = ""
         return self._pixels
 
     def digest(self) -> str:
-        """Hash the picture as it is now.
+        """Hash the picture as it is now; it is not even read when nothing was drawn since.
 
         Raises:
-            DesktopLostError: the frame buffer was cut off.
+            DesktopLostError: the server does not answer.
         """
-        self._read()
-        return frame_digest(self._pixels)
+        with self._losing():
+            if self._digest and not self._client.has_changed():
+                return self._digest
+        self._take()
+        self._digest = frame_digest(self._pixels)
+        return self._digest
+
+    def detach(self) -> None:
+        """Have the server forget our memory, and hang up.
+
+        Raises:
+            DesktopLostError: the server does not answer.
+        """
+        with self._losing():
+            self._client.detach()
 
     def close(self) -> None:
-        """Let the file go. Whoever still reads gets an error, and nobody else's file."""
-        handle, self._handle = self._handle, -1
-        os.close(handle)
+        """Hang up without waiting. Twice does no harm."""
+        self._client.close()
 
-    def _read(self) -> None:
-        if os.preadv(self._handle, [self._buffer], self._offset) < len(self._buffer):
-            raise DesktopLostError("the desktop has cut off its frame buffer")
+    def _take(self) -> None:
+        self.grabs += 1
+        with self._losing():
+            self._client.take()
+
+    @contextmanager
+    def _losing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.close()  # a late answer would be taken for that of the next request
+            raise DesktopLostError(f"no picture: {error}") from error
+
+    def _require_size(self) -> None:
+        with self._losing():
+            width, height = self._client.size()
+        if (width, height) != (self.width, self.height):
+            wanted = f"{self.width}x{self.height}"
+            raise DesktopLostError(f"the screen is {width}x{height}, and {wanted} was asked for")
 
 
 def frame_digest(pixels: Pixels) -> str:

@@ -17,6 +17,7 @@ from envs_node.actors.desktop.xserver import XConnection
 
 START_TIMEOUT_S = 20.0
 _POLL_S = 0.003
+_X_SOCKET = "/tmp/.X11-unix/X0"
 _BUS = "/run/user/1000/bus"
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/games",
@@ -115,7 +116,7 @@ class Session:
 
     def _start(self) -> None:
         size = f"{self.width}x{self.height}x24"
-        server = ["Xvfb", ":0", "-screen", "0", size, "-fbdir", "/run/share/fb", "-dpi", "96"]
+        server = ["Xvfb", ":0", "-screen", "0", size, "-dpi", "96"]
         options = ["-nolisten", "tcp", "-noreset", "-ac", "-nocursor", "-extension", "GLX"]
         self._begin("xvfb", *server, *options)
         bus = ("--config-file=/etc/envs/session.conf", "--nofork", "--nopidfile")
@@ -127,10 +128,10 @@ class Session:
         self.spawn(
             ["/usr/libexec/at-spi-bus-launcher", "--launch-immediately", "--a11y=1"], "atspi"
         )
-        self.connection = XConnection(self.path("/tmp/.X11-unix/X0"), START_TIMEOUT_S)
+        self.connection = XConnection(self.path(_X_SOCKET), START_TIMEOUT_S)
         self._closers.append(self.connection)
         self._begin("wm", "openbox", "--sm-disable", "--config-file", "/etc/xdg/openbox/rc.xml")
-        self.screen = Screen(self.path("/run/share/fb/Xvfb_screen0"))
+        self.screen = Screen(self.path(_X_SOCKET), self.width, self.height)
         self._closers.append(self.screen)
         self.input = Input(self.connection, self.width, self.height)
         self.input.wake()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from pathlib import Path
@@ -9,12 +10,14 @@ from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import msgspec
-from Xlib import X, display, error
+from Xlib import X, display, error, threaded  # noqa: F401 - `threaded` makes its locks real
 from Xlib.protocol import display as protocol_display
 
 from envs_node.actors.desktop.errors import DesktopLostError
 
 LOST = (error.ConnectionClosedError, error.DisplayError, OSError)
+ANSWER_TIMEOUT_S = 5.0
+"""How long a server may take for one answer. A busy host may hold it up for a while."""
 _POLL_S = 0.003
 
 
@@ -32,7 +35,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class XConnection:
-    """One client of a desktop's X server."""
+    """One client of a desktop's X server. Threads may share it, and then wait for each other."""
 
     def __init__(self, path: Path, timeout_s: float) -> None:
         """Connect as soon as the server answers.
@@ -145,7 +148,22 @@ def _rebind(function: Any, **names: object) -> Any:
     )  # fmt: skip
 
 
+def _select(readers: Any, writers: Any, others: Any, timeout_s: float | None) -> Any:
+    """Wait as python-xlib does, but not for a server that does not answer: hang up on that."""
+    if timeout_s is None:
+        ready = select.select(readers, writers, others, ANSWER_TIMEOUT_S)
+        if not any(ready):
+            for handle in readers:
+                handle.shutdown(socket.SHUT_RDWR)  # what waits reads the end, and says so
+    return select.select(readers, writers, others, timeout_s)
+
+
 class _PathProtocol(display._BaseDisplay):  # type: ignore[misc]  # Xlib is untyped
+    send_and_recv = _rebind(
+        protocol_display.Display.send_and_recv,
+        select=SimpleNamespace(select=_select, error=OSError),
+    )
+
     def __init__(self, path: str) -> None:
         self._atom_cache: dict[str, int] = {}
         self.resource_classes = display._resource_baseclasses.copy()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 import subprocess
 import zlib
+from contextlib import closing
 from xml.sax.saxutils import quoteattr
 
 from envs_node.actors.desktop.guest.answer import Fields, RefusedError
+from envs_node.actors.desktop.guest.xclient import XClient
 
-FRAME_BUFFER = "/run/share/fb/Xvfb_screen0"
+X_SOCKET = "/tmp/.X11-unix/X0"
 
 
 def screen_size(_request: Fields) -> Fields:
@@ -57,13 +59,15 @@ def _wmctrl(verb: str, request: Fields, done: str) -> str:
 
 
 def screenshot(_request: Fields) -> bytes:
-    """The screen as PNG, from the X server's own frame buffer. The pointer is not drawn."""
-    with open(FRAME_BUFFER, "rb") as source:
-        data = source.read()
-    words = struct.unpack(">25I", data[:100])
-    width, height, line_bytes, start = words[4], words[5], words[12], words[0] + words[19] * 12
+    """The screen as PNG, from the X server itself. The pointer is not drawn."""
+    try:
+        with closing(XClient(X_SOCKET)) as client:
+            client.take()
+            data, width, height = bytes(client.pixels or b""), client.width, client.height
+    except OSError as error:
+        raise RefusedError(500, {"status": "error", "message": str(error)}) from error
     rows = bytearray()
-    for top in range(start, start + height * line_bytes, line_bytes):
+    for top in range(0, len(data), 4 * width):
         line = data[top : top + 4 * width]
         pixels = bytearray(3 * width)
         pixels[0::3], pixels[1::3], pixels[2::3] = line[2::4], line[1::4], line[0::4]

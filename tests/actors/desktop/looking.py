@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,3 +32,17 @@ def wait_until(claim: Callable[[], bool], timeout_s: float = 10.0) -> bool:
             return False
         time.sleep(0.01)
     return True
+
+
+def numbers_inside(pid: int, program: str) -> list[int]:
+    """The host's numbers of the processes of this name in the process namespace of another."""
+    space = os.readlink(f"/proc/{pid}/ns/pid")
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{name}/ns/pid") == space:
+                comm = Path(f"/proc/{name}/comm").read_text().strip()
+                found += [int(name)] if comm == program else []
+        except OSError:
+            continue
+    return found

@@ -81,50 +81,6 @@ def test_a_pipe_and_a_device_behind_a_link_are_not_waited_for(tmp_path: Path) ->
     assert files_digest(tmp_path) == files_digest(tmp_path)
 
 
-def _frame_buffer(path: Path) -> int:
-    """An XWD file of 4 by 3 pixels without colours; its size."""
-    words = [100, 0, 2, 24, 4, 3, 0, 0, 0, 0, 0, 32, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-    data = struct.pack(">25I", *words) + bytes(range(48))
-    path.write_bytes(data)
-    return len(data)
-
-
-def test_a_frame_buffer_is_read_as_it_is_now(tmp_path: Path) -> None:
-    _frame_buffer(tmp_path / "fb")
-    screen = Screen(tmp_path / "fb")
-    before = screen.grab().copy()
-    with (tmp_path / "fb").open("r+b") as sink:
-        sink.seek(100)
-        sink.write(b"\xff")
-
-    assert before.shape == (3, 4, 4)
-    assert before.tobytes() == bytes(range(48))
-    assert screen.grab()[0, 0, 0] == 0xFF
-    assert screen.digest() == frame_digest(screen.grab())
-    screen.close()
-
-
-def test_a_desktop_that_cuts_off_its_frame_buffer_is_lost_and_takes_nobody_along(
-    tmp_path: Path,
-) -> None:
-    size = _frame_buffer(tmp_path / "fb")
-    screen = Screen(tmp_path / "fb")
-    os.truncate(tmp_path / "fb", size - 1)
-
-    with pytest.raises(DesktopLostError, match="cut off"):
-        screen.grab()
-    with pytest.raises(DesktopLostError, match="cut off"):
-        screen.digest()
-    screen.close()
-
-
-def test_what_is_no_frame_buffer_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "fb").write_bytes(b"none")
-
-    with pytest.raises(DesktopLostError, match="no frame buffer"):
-        Screen(tmp_path / "fb")
-
-
 @given(st.integers(0, 199), st.integers(0, 299))
 def test_one_changed_pixel_changes_the_frame_and_one_tile(y: int, x: int) -> None:
     pixels = np.zeros((200, 300, 4), np.uint8)
