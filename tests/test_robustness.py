@@ -19,8 +19,8 @@ ROWS = {
     "F": (*range(2, 10), 11),
     "J": (1, 2, 3, 5),
 }
-"""The reports about coordinates, typing, pictures, desktops, messages and actors, resuming, security. Other sections are judged
-with what they are about."""
+"""The reports about coordinates, typing, pictures, desktops, messages and actors, resuming and
+security. Other sections are judged with what they are about."""
 _LINE = re.compile(r"^\| ([A-Z]\d+) \| (.+?) \| (.+) \|$", re.MULTILINE)
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 

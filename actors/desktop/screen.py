@@ -50,11 +50,12 @@ class Screen:
             self._client = XClient(str(path), ANSWER_TIMEOUT_S)
         except OSError as error:
             raise DesktopLostError(f"no X server to take pictures of: {error}") from error
-        try:
-            self._require_size()
-        except BaseException:
+        real = (self._client.width, self._client.height)
+        if real != (width, height):
             self._client.close()
-            raise
+            raise DesktopLostError(
+                f"the screen is {real[0]}x{real[1]}, and {width}x{height} was asked for"
+            )
         flat = np.frombuffer(self._client.pixels or b"", np.uint8)
         self._pixels: Pixels = flat.reshape(height, width, 4)
 
@@ -65,7 +66,6 @@ class Screen:
             DesktopLostError: the server does not answer, or its screen has another size now.
         """
         self._take()
-        self._require_size()
         self._digest = ""
         return self._pixels
 
@@ -107,13 +107,6 @@ class Screen:
         except OSError as error:
             self.close()  # a late answer would be taken for that of the next request
             raise DesktopLostError(f"no picture: {error}") from error
-
-    def _require_size(self) -> None:
-        with self._losing():
-            width, height = self._client.size()
-        if (width, height) != (self.width, self.height):
-            wanted = f"{self.width}x{self.height}"
-            raise DesktopLostError(f"the screen is {width}x{height}, and {wanted} was asked for")
 
 
 def frame_digest(pixels: Pixels) -> str:

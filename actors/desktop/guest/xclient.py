@@ -59,12 +59,6 @@ class XClient:
             self.close()
             raise
 
-    def size(self) -> tuple[int, int]:
-        """Width and height of the screen as it is now, in px."""
-        answer = self._ask(struct.pack("<BxHI", _GET_GEOMETRY, 2, self._root))
-        width, height = struct.unpack_from("<HH", answer, 16)
-        return width, height
-
     def has_changed(self) -> bool:
         """Whether anything was drawn since the last picture was taken."""
         if not self._is_damaged:
@@ -75,18 +69,24 @@ class XClient:
         """Take a picture of all that was drawn before: by requests of ours, or by those answered.
 
         Raises:
-            OSError: the server does not answer in time, refuses, or has another size of screen.
+            OSError: the server does not answer in time, or its screen has another size now.
         """
-        self._send(struct.pack("<BBHIII", self._damage_code, _DAMAGE_SUBTRACT, 4, self._damage, 0, 0))
         self._is_damaged = False
-        answer = self._ask(
+        requests = (
+            struct.pack("<BBHIII", self._damage_code, _DAMAGE_SUBTRACT, 4, self._damage, 0, 0),
+            struct.pack("<BxHI", _GET_GEOMETRY, 2, self._root),
             struct.pack(
                 "<BBHIhhHHIBxxxII", self._shm_code, _SHM_GET_IMAGE, 8, self._root, 0, 0,
                 self.width, self.height, _ALL_PLANES, _Z_PIXMAP, self._segment, 0,
-            )
+            ),
         )  # fmt: skip
-        if struct.unpack_from("<I", answer, 12)[0] != self.width * self.height * 4:
-            raise OSError("a picture of another size")
+        self._sequence += len(requests)
+        self._socket.sendall(b"".join(requests))  # at once: the server wakes up once
+        deadline = time.monotonic() + self._timeout_s
+        width, height = struct.unpack_from("<HH", self._answer(self._sequence - 1, deadline), 16)
+        if (width, height) != (self.width, self.height):
+            raise OSError(f"the screen of {self.width}x{self.height} is {width}x{height} now")
+        self._answer(self._sequence, deadline)
 
     def detach(self) -> None:
         """Have the server forget the memory, and hang up.
@@ -140,10 +140,8 @@ class XClient:
         """Have it told when something is drawn anywhere on the screen."""
         self._damage_code, self._damage_event = self._extension(b"DAMAGE")
         self._ask(struct.pack("<BBHII", self._damage_code, _DAMAGE_QUERY_VERSION, 3, 1, 1))
-        self._send(
-            struct.pack("<BBHIIBxxx", self._damage_code, _DAMAGE_CREATE, 4, self._damage, self._root,
-                        _REPORT_NON_EMPTY)
-        )  # fmt: skip
+        whole = (self._damage, self._root, _REPORT_NON_EMPTY)
+        self._send(struct.pack("<BBHIIBxxx", self._damage_code, _DAMAGE_CREATE, 4, *whole))
         self._ask(struct.pack("<BxH", _GET_INPUT_FOCUS, 1))
 
     def _extension(self, name: bytes) -> tuple[int, int]:
@@ -161,10 +159,12 @@ class XClient:
         self._sequence += 1
 
     def _ask(self, request: bytes) -> bytes:
-        """Send a request, and wait for its answer, taking in what else comes."""
+        """Send a request, and wait for its answer."""
         self._send(request)
-        wanted = self._sequence & 0xFFFF
-        deadline = time.monotonic() + self._timeout_s
+        return self._answer(self._sequence, time.monotonic() + self._timeout_s)
+
+    def _answer(self, number: int, deadline: float) -> bytes:
+        """The answer to a request, taking in what else comes before it."""
         while True:
             head = self._read(32, deadline)
             kind, code, sequence, words = struct.unpack_from("<BBHI", head)
@@ -172,7 +172,7 @@ class XClient:
                 raise OSError(f"the X server refuses request {sequence}: error {code}")
             if kind in (_REPLY, _GENERIC_EVENT):
                 head += self._read(4 * words, deadline)
-            if kind == _REPLY and sequence == wanted:
+            if kind == _REPLY and sequence == number & 0xFFFF:
                 return head
             if kind & 0x7F == self._damage_event:
                 self._is_damaged = True

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
-import struct
 import time
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from envs_node.actors.desktop.errors import DesktopLostError
 from envs_node.actors.desktop.screen import (
-    Screen,
     frame_digest,
     pack_frame,
     png_of_frame,
