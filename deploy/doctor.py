@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from envs_node.actors.desktop.cgroups import find_place
 from envs_node.deploy.checker import checker_folder, is_checker_installed
 
 PROGRAMS: Mapping[str, str] = {
@@ -35,6 +36,7 @@ PROGRAMS: Mapping[str, str] = {
 """Each program or file that desktops use, and the apt package that brings it."""
 _CAP_SYS_ADMIN = 21
 _PROBE_TIMEOUT_S = 60.0
+_LIMIT_BYTES = 1 << 30
 _OVERLAY_PROBE = """
 mount -t tmpfs tmpfs /mnt && cd /mnt && mkdir lower upper work merged &&
 mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged && : > merged/file
@@ -49,6 +51,8 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     mend: str = ""
     """The command that mends it, or what to do where no command can."""
+    is_needed: bool = True
+    """Whether no desktop runs without it."""
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +87,7 @@ def check_host(
         _privilege(),
         _namespaces(),
         _overlay(),
+        _control_groups(),
         *(_program(name, package) for name, package in needs.programs.items()),
         *(() if is_quick else (_torch(),)),
         _checker(),
@@ -108,10 +113,11 @@ def as_text(checks: tuple[Check, ...]) -> str:
     width = max(len(check.name) for check in checks)
     lines = []
     for check in checks:
-        lines.append(f"{'ok ' if check.ok else 'NO '} {check.name:<{width}}  {check.detail}")
+        mark = "ok " if check.ok else "NO " if check.is_needed else "-  "
+        lines.append(f"{mark} {check.name:<{width}}  {check.detail}")
         if not check.ok:
             lines.append(f"    {'':<{width}}  mend: {check.mend}")
-    broken = [check for check in checks if not check.ok]
+    broken = [check for check in checks if not check.ok and check.is_needed]
     apt = [check.mend.removeprefix(_APT) for check in broken if check.mend.startswith(_APT)]
     if len(apt) > 1:
         lines.append(f"all packages at once: {_APT}{' '.join(apt)}")
@@ -121,7 +127,8 @@ def as_text(checks: tuple[Check, ...]) -> str:
 
 def as_data(checks: tuple[Check, ...]) -> dict[str, object]:
     """The checks for `--json`."""
-    return {"ok": all(check.ok for check in checks), "checks": msgspec.to_builtins(checks)}
+    ok = all(check.ok or not check.is_needed for check in checks)
+    return {"ok": ok, "checks": msgspec.to_builtins(checks)}
 
 
 def available_memory_bytes() -> int:
@@ -193,6 +200,26 @@ def _overlay() -> Check:
         ["unshare", "--mount", "sh", "-c", _OVERLAY_PROBE],
         "a copy-on-write file system can be mounted",
         "modprobe overlay (a container: --privileged)",
+    )
+
+
+def _control_groups() -> Check:
+    """Which bounds can be put on a desktop; it runs without them, too, but less apart."""
+    place = find_place("doctor")
+    limits = {"memory_bytes": _LIMIT_BYTES, "processes_max": 1024, "cpus": 1.0}
+    group = place.make(limits)
+    group.remove()
+    place.close()
+    versions = sorted({f"v{version}" for version, _ in group.folders.values()})
+    had = f"{', '.join(group.folders) or 'none'} ({' and '.join(versions) or 'no version'})"
+    lacks = "; ".join(f"no {name}: {why}" for name, why in place.missing.items())
+    return Check(
+        name="control groups",
+        ok=not lacks,
+        detail=f"{had}; {lacks}" if lacks else had,
+        mend="systemd-run --user --scope -p Delegate=yes envs-node …, or run as root "
+        "(a container: --cgroupns=private --privileged); until then limits are a process's own",
+        is_needed=False,
     )
 
 

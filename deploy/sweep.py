@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from envs_node.actors.desktop.cgroups import thaw_folder
 from envs_node.actors.desktop.kernel import unmount
 from envs_node.deploy.estate import (
     LOCK_FILE,
@@ -170,6 +171,8 @@ def _sweep_owner(
         return tuple(gone)
 
     groups = [group for group in cgroups if PREFIX + owner.id in group.split("/")]
+    for group in () if is_dry else groups:
+        thaw_folder(group)
     processes = _processes(owner, groups, spared)
     killed = each("process", list(processes), lambda name: _kill(processes[name]))
     mine = [folder, *_scratch(owner)]

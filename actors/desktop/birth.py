@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from envs_node.actors.desktop import kernel
+from envs_node.actors.desktop.bounds import Bounds
 from envs_node.actors.desktop.root import build_root
 from envs_node.actors.desktop.visitor import drop_privileges, redirect
 
@@ -31,15 +32,18 @@ class Desktop:
     stage: int
     """A descriptor of the tmpfs that its file tree lies on, with `upper`, `work` and `layer`: no
     path of the host leads there."""
+    bounds: Bounds
 
     def destroy(self) -> None:
         """Kill it, wait until all of it is gone, and let its files go."""
         os.kill(self.pid, signal.SIGKILL)
+        self.bounds.group.thaw()  # what is frozen does not even die
         os.waitpid(self.pid, 0)
         os.close(self.stage)
+        self.bounds.group.remove()
 
 
-def create(layers: dict[str, str], disk_bytes: int) -> Desktop:
+def create(layers: dict[str, str], bounds: Bounds) -> Desktop:
     """Start a desktop's first process.
 
     Raises:
@@ -49,7 +53,7 @@ def create(layers: dict[str, str], disk_bytes: int) -> Desktop:
     outer = os.fork()
     if outer == 0:
         ours.close()
-        _become_outer(theirs, layers, disk_bytes)
+        _become_outer(theirs, layers, bounds)
     theirs.close()
     os.waitpid(outer, 0)
     with ours:
@@ -62,32 +66,33 @@ def create(layers: dict[str, str], disk_bytes: int) -> Desktop:
         except OSError:
             os.waitpid(pid, 0)
             raise
-    return Desktop(pid=pid, stage=handles[0])
+    return Desktop(pid=pid, stage=handles[0], bounds=bounds)
 
 
-def _become_outer(channel: socket.socket, layers: dict[str, str], disk_bytes: int) -> NoReturn:
+def _become_outer(channel: socket.socket, layers: dict[str, str], bounds: Bounds) -> NoReturn:
     try:
+        bounds.enter()
         os.setsid()
         kernel.unshare(
             kernel.NEW_MOUNT | kernel.NEW_PID | kernel.NEW_NET | kernel.NEW_IPC | kernel.NEW_UTS
         )
         inner = os.fork()
         if inner == 0:
-            _become_init(channel, layers, disk_bytes)
+            _become_init(channel, layers, bounds)
         channel.send(b"born %d" % inner)
     except BaseException as error:  # noqa: BLE001 - a forked child must never return
         channel.send(f"{type(error).__name__}: {error}".encode())
     os._exit(0)
 
 
-def _become_init(channel: socket.socket, layers: dict[str, str], disk_bytes: int) -> NoReturn:
+def _become_init(channel: socket.socket, layers: dict[str, str], bounds: Bounds) -> NoReturn:
     try:
         _hear(channel, "build")
-        stage = build_root(layers, disk_bytes)
+        stage = build_root(layers, int(bounds.limits["disk_bytes"]), bounds.frame_bytes)
         kernel.raise_loopback()
         socket.sethostname("desktop")
         os.umask(0o022)
-        drop_privileges()
+        drop_privileges(bounds)
         kernel.control(kernel.PDEATHSIG, signal.SIGKILL)
         socket.send_fds(channel, [b"built"], [stage])
         redirect("/dev/null")

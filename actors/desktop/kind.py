@@ -34,3 +34,5 @@ class DesktopKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     lower: str = "/"
     """The file tree it stands on: the host's own, or a folder or image that was built for it."""
     limits: Limits = Limits()
+    filters_calls: bool = True
+    """Whether the kernel refuses its programs the system calls that reach beyond it."""

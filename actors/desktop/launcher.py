@@ -14,8 +14,10 @@ from types import TracebackType
 from typing import Any, Self
 
 import msgspec
+import structlog
 
 import envs_node
+from envs_node.actors.desktop.cgroups import Group
 from envs_node.actors.desktop.errors import DesktopLostError, LauncherError
 from envs_node.actors.desktop.kind import DesktopKind
 
@@ -23,6 +25,8 @@ _FOLDER = Path(__file__).parent
 _GUEST = "usr/local/lib/envs/envs_node/actors/desktop/guest"
 _LAYERS = {f"{_FOLDER}/settings": "", f"{_FOLDER}/guest": _GUEST}
 _ANSWER_TIMEOUT_S = 30.0
+
+_log = structlog.get_logger(__name__)
 
 
 class Launcher:
@@ -54,6 +58,8 @@ class Launcher:
         package = Path(envs_node.__file__).parents[1]
         self._channel = ours
         self._lock = threading.Lock()
+        self._groups: dict[int, Group] = {}
+        self._missing: dict[str, str] | None = None
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "envs_node.actors.desktop.spawner",
@@ -87,7 +93,13 @@ class Launcher:
         """
         request = {"verb": "create", "layers": _LAYERS, "kind": msgspec.to_builtins(kind)}
         answer = self._ask(request)
+        self._groups[answer["pid"]] = Group(answer["group"])
+        self._tell_missing(answer["missing"])
         return int(answer["pid"])
+
+    def group(self, pid: int) -> Group:
+        """The control groups of a desktop: what it takes, and a way to freeze it."""
+        return self._groups.get(pid) or Group({})
 
     def spawn(self, pid: int, argv: Sequence[str], env: Mapping[str, str], log: str) -> int:
         """Start a program as the desktop's user; its pid as the desktop counts.
@@ -103,6 +115,7 @@ class Launcher:
 
     def destroy(self, pid: int) -> None:
         """Kill a desktop and wait until nothing of it is left. Twice does no harm."""
+        self._groups.pop(pid, None)
         self._ask({"verb": "destroy", "pid": pid})
 
     def close(self) -> None:
@@ -123,6 +136,12 @@ class Launcher:
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self.close()
+
+    def _tell_missing(self, missing: dict[str, str]) -> None:
+        """Say once what desktops are not bounded by, and why."""
+        if missing and missing != self._missing:
+            _log.warning("desktop.unbounded", **missing)
+        self._missing = missing
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         with self._lock:

@@ -20,17 +20,20 @@ _EMPTY = ("dev", "home", "opt", "proc", "root", "run", "sys", "tmp", "var/tmp", 
           "var/spool", "var/mail", "var/backups", "var/www", "etc/ssl/private")  # fmt: skip
 _DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9))
 
+_TERMINALS_MAX = 128
+"""Pseudo-terminals of a desktop; the host has 4096 for all."""
 
 Entry: TypeAlias = "tuple[str, int, bytes | None]"
 
 
-def build_root(layers: dict[str, str], disk_bytes: int) -> int:
+def build_root(layers: dict[str, str], disk_bytes: int, frame_bytes: int = 0) -> int:
     """Replace the root of this mount namespace by a desktop's own. Afterwards cwd is `/`.
 
     Args:
         layers: folders laid over the host's files, each with the place it goes to; below
             `home/user` all is the user's.
-        disk_bytes: what the desktop may write at most.
+        disk_bytes: what the desktop may write at most, in all its places together.
+        frame_bytes: of its screen, which lies there besides.
 
     Returns:
         A descriptor of the folder that holds the writable layer, `upper`.
@@ -38,7 +41,7 @@ def build_root(layers: dict[str, str], disk_bytes: int) -> int:
     kernel.make_private()
     host_names = os.listdir("/")
     entries = [entry for folder, place in layers.items() for entry in _read_layer(folder, place)]
-    kernel.mount("tmpfs", _STAGE, "tmpfs", 0, f"size={disk_bytes},mode=755")
+    kernel.mount("tmpfs", _STAGE, "tmpfs", 0, f"mode=755,{_size(disk_bytes // 2)}")
     for name in ("upper", "work", "root", "layer"):
         os.mkdir(f"{_STAGE}/{name}", 0o755)
     _write_layer(f"{_STAGE}/layer", entries, host_names)
@@ -48,8 +51,8 @@ def build_root(layers: dict[str, str], disk_bytes: int) -> int:
     kernel.mount("overlay", f"{_STAGE}/root", "overlay", 0, options)
     stage = os.open(_STAGE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     os.chdir(f"{_STAGE}/root")
-    _mount_devices()
-    _mount_runtime()
+    _mount_devices(disk_bytes // 8)
+    _mount_runtime(disk_bytes // 4, disk_bytes // 8 + frame_bytes)
     kernel.change_root(f"{_STAGE}/root")
     return stage
 
@@ -91,7 +94,12 @@ def _write_layer(layer: str, entries: list[Entry], host_names: list[str]) -> Non
             os.chown(path, USER_ID, USER_ID)
 
 
-def _mount_devices() -> None:
+def _size(size_bytes: int) -> str:
+    """Options of a tmpfs: its size, and as many files as would fill it with a page each."""
+    return f"size={size_bytes},nr_inodes={size_bytes >> 12}"
+
+
+def _mount_devices(shared_bytes: int) -> None:
     kernel.mount("proc", "proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC)
     kernel.mount("tmpfs", "dev", "tmpfs", kernel.NOSUID, "size=64k,mode=755")
     for name, minor in _DEVICES:
@@ -101,20 +109,20 @@ def _mount_devices() -> None:
     os.chmod("dev/tty", 0o666)
     for name in ("pts", "shm"):
         os.mkdir(f"dev/{name}")
-    options = "newinstance,ptmxmode=0666,mode=620"
+    options = f"newinstance,ptmxmode=0666,mode=620,max={_TERMINALS_MAX}"
     kernel.mount("devpts", "dev/pts", "devpts", kernel.NOSUID | kernel.NOEXEC, options)
     os.symlink("pts/ptmx", "dev/ptmx")
     os.symlink("/proc/self/fd", "dev/fd")
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         os.symlink(f"/proc/self/fd/{number}", f"dev/{name}")
     flags = kernel.NOSUID | kernel.NODEV
-    kernel.mount("tmpfs", "dev/shm", "tmpfs", flags, "mode=1777,size=256m")
+    kernel.mount("tmpfs", "dev/shm", "tmpfs", flags, f"mode=1777,{_size(shared_bytes)}")
 
 
-def _mount_runtime() -> None:
+def _mount_runtime(temporary_bytes: int, runtime_bytes: int) -> None:
     flags = kernel.NOSUID | kernel.NODEV
-    kernel.mount("tmpfs", "tmp", "tmpfs", flags, "mode=1777,size=512m")
-    kernel.mount("tmpfs", "run", "tmpfs", flags, "mode=755,size=128m")
+    kernel.mount("tmpfs", "tmp", "tmpfs", flags, f"mode=1777,{_size(temporary_bytes)}")
+    kernel.mount("tmpfs", "run", "tmpfs", flags, f"mode=755,{_size(runtime_bytes)}")
     os.mkdir("tmp/.X11-unix")
     os.chmod("tmp/.X11-unix", 0o1777)
     for name in ("user", "user/1000", "share", "share/fb", "share/log"):

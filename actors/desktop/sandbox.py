@@ -85,9 +85,10 @@ class Sandbox:
         if self._session is None:
             session.close()
             raise DesktopLostError("the desktop was closed while it started")
-        session.wait_path(SOCKET_PATH)
-        Setup(task, Guest(session.path(SOCKET_PATH)), self, self._size).run()
-        session.input.park()
+        with session.watched():
+            session.wait_path(SOCKET_PATH)
+            Setup(task, Guest(session.path(SOCKET_PATH)), self, self._size).run()
+            session.input.park()
         return self.observe()
 
     def act(self, action: Action) -> Observation:
@@ -99,7 +100,8 @@ class Sandbox:
         """
         session = self._living()
         session.require_whole()
-        session.input.perform(action, self.wait_still)
+        with session.watched():
+            session.input.perform(action, self.wait_still)
         return self.observe()
 
     def observe(self) -> Observation:
@@ -109,6 +111,10 @@ class Sandbox:
             DesktopLostError: the desktop broke.
         """
         session = self._living()
+        with session.watched():
+            return self._look(session)
+
+    def _look(self, session: Session) -> Observation:
         stillness = self.wait_still()
         windows = session.connection.windows()
         focused = session.connection.focused()

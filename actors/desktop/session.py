@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from envs_node.actors.desktop.accessibility import AccessibilityBus
-from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.actors.desktop.errors import DesktopLostError, LauncherError, SetupFailedError
 from envs_node.actors.desktop.input import Input
 from envs_node.actors.desktop.kind import DesktopKind
 from envs_node.actors.desktop.launcher import Launcher
@@ -45,12 +46,28 @@ class Session:
         self.kind = kind
         self.width, self.height = kind.width, kind.height
         self.pid = launcher.create(kind)
+        self._group = launcher.group(self.pid)
         self._parts: dict[str, int] = {}
         self._closers: list[AccessibilityBus | XConnection | Screen] = []
         try:
-            self._start()
+            with self.watched():
+                self._start()
         except BaseException:
             self.close()
+            raise
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Whatever breaks in this block once the kernel has killed for memory broke over that.
+
+        Raises:
+            DesktopLostError: naming the memory.
+        """
+        try:
+            yield
+        except (DesktopLostError, SetupFailedError, LauncherError) as error:
+            if loss := self._memory_loss():
+                raise DesktopLostError(f"{loss}; then: {error}") from error
             raise
 
     def path(self, inner: str) -> Path:
@@ -80,8 +97,10 @@ class Session:
         seen and done there is no evidence for or against a policy.
 
         Raises:
-            DesktopLostError: naming the part.
+            DesktopLostError: naming the part, or the memory.
         """
+        if loss := self._memory_loss():
+            raise DesktopLostError(loss)
         for part, number in self._parts.items():
             try:
                 stat = self.path(f"/proc/{number}/stat").read_text()
@@ -110,6 +129,17 @@ class Session:
         while self._closers:
             self._closers.pop().close()
         self._launcher.destroy(self.pid)
+
+    def _memory_loss(self) -> str:
+        """Why the desktop is lost, if its memory is the reason."""
+        used = self._group.usage()
+        if not used.kills:
+            return ""
+        peak, most = used.memory_peak_bytes >> 20, self._group.memory_max() >> 20
+        return (
+            f"out of memory: the kernel killed {used.kills} of the desktop's programs; "
+            f"it took {peak} MiB at most, and may take {most} MiB"
+        )
 
     def _begin(self, part: str, *argv: str) -> None:
         self._parts[part] = self.spawn(argv, part)

@@ -16,6 +16,8 @@ from typing import Any
 
 from envs_node.actors.desktop import kernel
 from envs_node.actors.desktop.birth import Desktop, create
+from envs_node.actors.desktop.bounds import make_bounds
+from envs_node.actors.desktop.cgroups import Place, find_place
 from envs_node.actors.desktop.visitor import spawn
 
 _REQUEST_BYTES_MAX = 1 << 17
@@ -24,26 +26,34 @@ _REQUEST_BYTES_MAX = 1 << 17
 def serve(channel: socket.socket) -> None:
     """Answer requests until the channel closes, then kill every desktop."""
     desktops: dict[int, Desktop] = {}
+    place = find_place()
     while request := channel.recv(_REQUEST_BYTES_MAX):
         try:
-            answer = _answer(json.loads(request), desktops)
+            answer = _answer(json.loads(request), desktops, place)
         except (OSError, ValueError, KeyError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         channel.send(json.dumps(answer).encode())
     for desktop in desktops.values():
         desktop.destroy()
+    place.close()
 
 
-def _answer(request: dict[str, Any], desktops: dict[int, Desktop]) -> dict[str, Any]:
+def _answer(request: dict[str, Any], desktops: dict[int, Desktop], place: Place) -> dict[str, Any]:
     match request["verb"]:
         case "create":
-            desktop = create(request["layers"], request["kind"]["limits"]["disk_bytes"])
+            bounds = make_bounds(place, request["kind"])
+            try:
+                desktop = create(request["layers"], bounds)
+            except OSError:
+                bounds.group.remove()
+                raise
             desktops[desktop.pid] = desktop
-            return {"pid": desktop.pid}
+            group = bounds.group.folders
+            return {"pid": desktop.pid, "group": group, "missing": dict(bounds.missing)}
         case "spawn":
             if request["pid"] not in desktops:
                 raise ValueError(f"no desktop {request['pid']}")
-            return {"pid": spawn(request)}
+            return {"pid": spawn(request, desktops[request["pid"]].bounds)}
         case "destroy":
             if request["pid"] in desktops:
                 desktops.pop(request["pid"]).destroy()

@@ -10,15 +10,16 @@ import signal
 from typing import Any, NoReturn
 
 from envs_node.actors.desktop import kernel
+from envs_node.actors.desktop.bounds import Bounds
 from envs_node.actors.desktop.root import USER_ID
 
 
-def spawn(request: dict[str, Any]) -> int:
+def spawn(request: dict[str, Any], bounds: Bounds) -> int:
     """Start a program inside a desktop; its number as the desktop counts."""
     reader, writer = os.pipe()
     outer = os.fork()
     if outer == 0:
-        _become_visitor(request, writer)
+        _become_visitor(request, bounds, writer)
     os.close(writer)
     os.waitpid(outer, 0)
     with os.fdopen(reader, "r") as source:
@@ -28,9 +29,10 @@ def spawn(request: dict[str, Any]) -> int:
     return int(number)
 
 
-def _become_visitor(request: dict[str, Any], writer: int) -> NoReturn:
+def _become_visitor(request: dict[str, Any], bounds: Bounds, writer: int) -> NoReturn:
     """Enter the desktop, and fork twice: an orphan inside belongs to the desktop's own init."""
     try:
+        bounds.enter()
         kernel.enter(request["pid"])
         middle = os.fork()
         if middle:
@@ -40,16 +42,16 @@ def _become_visitor(request: dict[str, Any], writer: int) -> NoReturn:
         if program:
             os.write(writer, b"%d\n" % program)
             os._exit(0)
-        _become_program(request)
+        _become_program(request, bounds)
     except BaseException as error:  # noqa: BLE001 - a forked child must never return
         os.write(writer, f"0\n{error}".encode())
     os._exit(127)
 
 
-def _become_program(request: dict[str, Any]) -> NoReturn:
+def _become_program(request: dict[str, Any], bounds: Bounds) -> NoReturn:
     os.setsid()
     os.umask(0o022)
-    drop_privileges()
+    drop_privileges(bounds)
     redirect(request["log"])
     os.chdir(request["cwd"])
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec keeps that
@@ -57,9 +59,10 @@ def _become_program(request: dict[str, Any]) -> NoReturn:
     os.execvpe(request["argv"][0], request["argv"], request["env"])
 
 
-def drop_privileges() -> None:
-    """Become the desktop's user, for good."""
+def drop_privileges(bounds: Bounds) -> None:
+    """Become the desktop's user, for good, under its bounds."""
     kernel.control(kernel.NO_NEW_PRIVS, 1)
+    bounds.settle()
     os.setgroups([])
     os.setresgid(USER_ID, USER_ID, USER_ID)
     os.setresuid(USER_ID, USER_ID, USER_ID)

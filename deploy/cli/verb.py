@@ -77,7 +77,7 @@ def require_host(folder: Path) -> None:
     """
     require_writable(folder, "no run can be kept")
     for check in check_host(folder, is_quick=True):
-        if not check.ok:
+        if check.is_needed and not check.ok:
             raise HostError(f"{check.name}: {check.detail}; {check.mend} (see `envs-node doctor`)")
 
 

@@ -75,6 +75,20 @@ def test_a_good_host_is_said_to_be_good():
     assert json.loads(json.dumps(as_data(checks)))["ok"] is True
 
 
+def test_what_desktops_can_do_without_is_told_and_does_not_count(greedy_checks: dict[str, Check]):
+    wanted = Check(name="control groups", ok=False, detail="no pids", mend="x", is_needed=False)
+    good = Check(name="Linux", ok=True, detail="6.1")
+
+    assert as_text((good, wanted)).splitlines()[1:3] == [
+        "-   control groups  no pids",
+        "                    mend: x",
+    ]
+    assert as_text((good, wanted)).endswith("this host can run desktops")
+    assert as_data((good, wanted))["ok"] is True
+    found = greedy_checks["control groups"]
+    assert all(name in found.detail for name in ("memory", "pids", "cpu", "freezer")), found
+
+
 def test_available_memory_is_less_than_all_memory():
     total = int(Path("/proc/meminfo").read_text().split()[1]) * 1024
 
