@@ -13,7 +13,7 @@ FUZZ_ARGS ?= --seconds 150
 PYTEST_ARGS ?=
 TORCH_ARGS ?=
 
-.PHONY: help setup demo test test-slow chaos fuzz check clean
+.PHONY: help setup setup-test demo test test-slow chaos fuzz check clean
 
 help:
 	@echo "make demo       find verified successes on real desktops, fit on them, evaluate"
@@ -21,16 +21,16 @@ help:
 	@echo "make chaos      200 faults over real processes; CHAOS_ARGS='--faults 40 --seed 7 --json'"
 	@echo "make fuzz       four targets, 150 s each; FUZZ_ARGS='codec --seconds 60 --corpus DIR'"
 	@echo "make check      format, lint and types"
-	@echo "make setup      only the set-up that the others do by themselves"
+	@echo "make setup      only the set-up that demo does by itself; make setup-test that of the tests"
 	@echo "make clean      remove what the set-up made in this folder"
 
 demo: setup
 	$(VENV)/bin/envs-node demo $(DEMO_ARGS)
 
-test: setup
+test: setup-test
 	$(VENV)/bin/pytest $(PYTEST_ARGS)
 
-test-slow: setup
+test-slow: setup-test
 	$(VENV)/bin/pytest -m slow $(PYTEST_ARGS)
 
 chaos: setup
@@ -46,11 +46,14 @@ check: .make/python
 
 setup: .make/apt .make/python .make/checker
 
+# The tests drive every application: their packages take gigabytes that the demo does without.
+setup-test: setup .make/apt-test
+
 # Packages that are there already cost one dpkg-query; root is asked for only when one is missing.
-.make/apt: deploy/apt-packages.txt
+define install_packages
 	@mkdir -p .make
-	@command -v dpkg-query >/dev/null || { echo "no dpkg here: install what deploy/apt-packages.txt" \
-	  "names with your own package manager, then: touch .make/apt" >&2; exit 1; }
+	@command -v dpkg-query >/dev/null || { echo "no dpkg here: install what $< names with your own" \
+	  "package manager, then: touch $@" >&2; exit 1; }
 	@wanted="$$(sed 's/#.*//' $< | xargs)"; \
 	installed=" $$(dpkg-query -W -f='$${db:Status-Abbrev} $${Package}\n' | sed -n 's/^ii  *//p' | xargs) "; \
 	missing=""; \
@@ -65,6 +68,13 @@ setup: .make/apt .make/python .make/checker
 	    -o Dpkg::Use-Pty=0 $$missing >/dev/null; \
 	fi
 	@touch $@
+endef
+
+.make/apt: deploy/apt-packages.txt
+	$(install_packages)
+
+.make/apt-test: deploy/apt-packages-test.txt | .make/apt
+	$(install_packages)
 
 $(VENV)/bin/python: | .make/apt
 	@for candidate in python3 python3.13 python3.12 python3.11; do \

@@ -34,6 +34,17 @@ PROGRAMS: Mapping[str, str] = {
     "mount": "mount",
 }
 """Each program or file that desktops use, and the apt package that brings it."""
+APPLICATIONS: Mapping[str, str] = {
+    "galculator": "galculator",
+    "eog": "eog",
+    "gimp": "gimp",
+    "vlc": "vlc",
+    "thunderbird": "thunderbird",
+    "chromium": "chromium",
+    "gnome-shell": "gnome-shell",
+    "socat": "socat",
+}
+"""The same of what OSWorld's tasks use, and ours do without."""
 _CAP_SYS_ADMIN = 21
 _PROBE_TIMEOUT_S = 60.0
 _LIMIT_BYTES = 1 << 30
@@ -89,6 +100,7 @@ def check_host(
         _overlay(),
         _control_groups(),
         *(_program(name, package) for name, package in needs.programs.items()),
+        _applications(),
         *(() if is_quick else (_torch(),)),
         _checker(),
         _enough("memory", available_memory_bytes(), needs.memory_bytes, "close programs"),
@@ -256,6 +268,15 @@ def _program(name: str, package: str) -> Check:
     if path is None:
         return Check(name=label, ok=False, detail="not found", mend=f"{_APT}{package}")
     return Check(name=label, ok=True, detail=path)
+
+
+def _applications() -> Check:
+    """One line for all of them, and never a reason to refuse this host."""
+    missing = [package for name, package in APPLICATIONS.items() if shutil.which(name) is None]
+    detail = f"all {len(APPLICATIONS)}, for tasks that want them"
+    if missing:
+        detail = f"not needed for the bundled tasks; missing: {_APT}{' '.join(missing)}"
+    return Check(name="further applications", ok=True, detail=detail)
 
 
 def _checker() -> Check:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from envs_node.deploy.doctor import (
+    APPLICATIONS,
     PROGRAMS,
     Check,
     Needs,
@@ -115,3 +116,24 @@ def test_every_program_that_is_looked_for_is_installed_by_the_set_up():
     packages = {word for line in lines for word in line.partition("#")[0].split()}
 
     assert {*PROGRAMS.values()} - packages <= {"mount", "util-linux", "libreoffice-common"}
+
+
+def test_what_the_bundled_tasks_do_without_is_installed_for_the_tests():
+    lines = (Path(__file__).parents[2] / "deploy" / "apt-packages-test.txt").read_text()
+    packages = {word for line in lines.splitlines() for word in line.partition("#")[0].split()}
+
+    assert set(APPLICATIONS.values()) <= packages
+
+
+def test_missing_applications_are_named_in_one_line_and_refuse_no_host(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    checks = {check.name: check for check in check_host(is_quick=True)}
+
+    further = checks["further applications"]
+    assert further.ok
+    assert "not needed for the bundled tasks; missing: apt-get install galculator eog gimp" in (
+        further.detail
+    )
