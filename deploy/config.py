@@ -31,6 +31,14 @@ class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     xserver: XServerName = "xvfb"
     limits: Limits = Limits()
     """Of each desktop."""
+    warm: int = 1
+    """Desktops kept ready, running and set up for no task, so that a reset takes one at once; they
+    are started when the processors have nothing to do."""
+    memory_reserve_bytes: int = 512 << 20
+    """Memory that no desktop is promised."""
+    load_cpu_max: float = 8.0
+    """With more load a processor than this, no more desktops are started than there are
+    processors."""
 
     def kind(self) -> DesktopKind:
         """What its desktops are."""
@@ -115,6 +123,9 @@ def check_config(config: Config) -> None:
         ("desktop.count", config.desktop.count, 1, 512),
         ("desktop.width", config.desktop.width, 320, 7680),
         ("desktop.height", config.desktop.height, 240, 4320),
+        ("desktop.warm", config.desktop.warm, 0, 64),
+        ("desktop.memory_reserve_bytes", config.desktop.memory_reserve_bytes, 0, 2**50),
+        ("desktop.load_cpu_max", config.desktop.load_cpu_max, 0.1, 10_000),
         ("policy.threads", config.policy.threads, 1, 256),
         ("link.silence_s", config.link.silence_s, 1, 86_400),
         ("journal.free_bytes_min", config.journal.free_bytes_min, 0, 2**50),

@@ -15,12 +15,12 @@ from envs_node.actors.loop import run_actor
 from envs_node.actors.post import Post
 from envs_node.actors.replay.actor import ReplayActor
 from envs_node.actors.replay.work import Slot, work
+from envs_node.deploy.admitted import AdmittedTree, Room
 from envs_node.deploy.health import Health
 from envs_node.messages.base import ActorName, DesktopId
 from envs_node.messages.lifecycle import Crashed
 from envs_node.supervisor.child import ChildSpec, Start
 from envs_node.supervisor.intensity import Intensity
-from envs_node.supervisor.tree import Supervisor
 
 SLOT_INTENSITY = Intensity(burst=10, window_s=60.0)
 
@@ -40,6 +40,8 @@ class DesktopSlot:
         is_closing: whether the slot is about to be stopped: then it draws no work, and what its
             actors crash over is no fault of theirs.
         chance: jitter of the back-off of its supervisor.
+        room: lets it run; it always may unless given.
+        pid: the first process of its desktop, or 0 while there is none.
     """
 
     def __init__(
@@ -53,6 +55,8 @@ class DesktopSlot:
         destroy_desktop: Callable[[DesktopId], None] = lambda _: None,
         is_closing: Callable[[], bool] = lambda: False,
         chance: Random | None = None,
+        room: Room | None = None,
+        pid: Callable[[], int] = int,
     ) -> None:
         self._post = post
         self._id = desktop_id
@@ -62,6 +66,8 @@ class DesktopSlot:
         self._destroy_desktop = destroy_desktop
         self._is_closing = is_closing
         self._chance = chance
+        self._room = room
+        self._pid = pid
         self._names = {kind: ActorName(f"{kind}/{desktop_id}") for kind in _KINDS}
 
     def child(self) -> ChildSpec:
@@ -81,7 +87,7 @@ class DesktopSlot:
             for kind, make in makes.items()
         ]
         children.append(ChildSpec(name="work", start=self._work))
-        tree = Supervisor(
+        tree = AdmittedTree(
             self._id,
             children,
             strategy="rest_for_one",
@@ -89,6 +95,7 @@ class DesktopSlot:
             chance=self._chance,
             publish=self._publish,
         )
+        tree.room, tree.pid = self._room, self._pid
         self._health.desktop(self._id, "starting")
         return ChildSpec(name=self._id, start=tree.run, shutdown_s=10.0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +11,14 @@ import trio
 
 from envs_node.actors.desktop.actor import DesktopActor
 from envs_node.actors.desktop.launcher import Launcher
+from envs_node.actors.desktop.pool import FreshSessions, Pool
 from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.actors.post import Post
 from envs_node.actors.verifier.actor import VerifierActor
 from envs_node.actors.verifier.checker import Checker
 from envs_node.actors.verifier.vocabulary import CheckerSource
+from envs_node.deploy.admission import Admission
+from envs_node.deploy.admitted import Room, Warmer
 from envs_node.deploy.config import DesktopSettings
 from envs_node.deploy.estate import owner_label
 from envs_node.deploy.health import Health
@@ -53,18 +57,28 @@ class Desktops:
         self._node = node
         self._health = health or Health()
         self._launcher: Launcher | None = None
+        self._pool: Pool | None = None
         self._sandboxes: dict[DesktopId, Sandbox] = {}
+        admission = Admission(
+            reserve_bytes=settings.memory_reserve_bytes, load_cpu_max=settings.load_cpu_max
+        )
+        self.room = Room(admission, self._health, settings.count)
+        """Asked before a desktop starts; `room.admission.spare_bytes()` is what caches may take."""
 
     def child(self) -> ChildSpec:
         """The whole role: when the launcher dies, every desktop is started anew."""
         slots = [self._slot(number).child() for number in range(self._settings.count)]
-        tree = Supervisor("slots", slots, intensity=SLOT_INTENSITY, publish=self._publish)
+        warmers = [self._warmer(number) for number in range(self._settings.warm)]
+        tree = Supervisor(
+            "slots", [*slots, *warmers], intensity=SLOT_INTENSITY, publish=self._publish
+        )
         supervisor = Supervisor(
             "desktops",
             [
                 ChildSpec(
                     name="launcher", start=self._run_launcher, is_preempted=_was_launcher_killed
                 ),
+                ChildSpec(name="room", start=self.room.watch),
                 ChildSpec(name="slots", start=tree.run, shutdown_s=15.0),
             ],
             strategy="rest_for_one",
@@ -77,6 +91,8 @@ class Desktops:
     ) -> None:
         with Launcher(label=owner_label()) as launcher, _death_of(launcher.pid) as is_dead:
             self._launcher = launcher
+            self._pool = Pool(FreshSessions(launcher), self._settings.warm)
+            self.room.caches = [place.clear for place in self._pool.places]
             task_status.started()
             await trio.lowlevel.wait_readable(is_dead)
         raise LauncherEndedError(launcher.exit_status or 0)
@@ -86,19 +102,35 @@ class Desktops:
         self._health.crashed(crashed)
 
     def _slot(self, number: int) -> DesktopSlot:
+        desktop_id = DesktopId(f"{self._node}-{number}")
         return DesktopSlot(
             self._post,
-            DesktopId(f"{self._node}-{number}"),
+            desktop_id,
             make_desktop=self._desktop,
             make_verifier=self._verifier,
             health=self._health,
             destroy_desktop=self._destroy,
             is_closing=self._is_closing,
+            room=self.room,
+            pid=functools.partial(self._pid, desktop_id),
         )
+
+    def _warmer(self, number: int) -> ChildSpec:
+        async def keep(*, task_status: trio.TaskStatus[None]) -> None:
+            assert self._pool is not None, "warmers start after the launcher"
+            name, place = f"{self._node}/warm-{number}", self._pool.places[number]
+            warmer = Warmer(name, place, self._pool, self._settings.kind(), self.room)
+            await warmer.run(task_status=task_status)
+
+        return ChildSpec(name=f"warm-{number}", start=keep)
+
+    def _pid(self, desktop_id: DesktopId) -> int:
+        sandbox = self._sandboxes.get(desktop_id)
+        return sandbox.living_pid if sandbox is not None else 0
 
     def _desktop(self, desktop_id: DesktopId) -> DesktopActor:
         assert self._launcher is not None, "slots start after the launcher"
-        sandbox = Sandbox(self._launcher, self._settings.kind())
+        sandbox = Sandbox(self._launcher, self._settings.kind(), sessions=self._pool)
         self._sandboxes[desktop_id] = sandbox
         return DesktopActor(desktop_id, sandbox)
 

@@ -8,7 +8,8 @@ import msgspec
 
 from envs_node.messages.base import ActorName, BranchId, DesktopId, Message
 
-DesktopState = Literal["starting", "idle", "working", "broken", "stopped"]
+DesktopState = Literal["starting", "idle", "working", "broken", "stopped", "waiting"]
+"""`waiting`: the host has no room for it."""
 
 
 class DesktopReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,7 +19,7 @@ class DesktopReport(msgspec.Struct, frozen=True, kw_only=True):
     state: DesktopState
     branch_id: BranchId | None = None
     detail: str = ""
-    """Why it is broken."""
+    """Why it is broken, or has to wait."""
 
 
 class NodeReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ from envs_node.actors.desktop.errors import DesktopLostError
 from envs_node.actors.desktop.guestclient import SOCKET_PATH, Guest
 from envs_node.actors.desktop.kind import DesktopKind
 from envs_node.actors.desktop.launcher import Launcher
+from envs_node.actors.desktop.pool import FreshSessions, Sessions
 from envs_node.actors.desktop.screen import pack_frame, png_of_frame
 from envs_node.actors.desktop.session import Session
 from envs_node.actors.desktop.settle import Stillness, quiet_window_ms, wait_still
@@ -47,9 +48,20 @@ class Sandbox:
 
     can_fork = False
 
-    def __init__(self, launcher: Launcher, kind: DesktopKind | None = None) -> None:
-        self._launcher = launcher
+    def __init__(
+        self,
+        launcher: Launcher,
+        kind: DesktopKind | None = None,
+        *,
+        sessions: Sessions | None = None,
+    ) -> None:
+        """Of this launcher.
+
+        Args:
+            sessions: where its desktops come from; all are fresh ones unless given.
+        """
         self._kind = kind or DesktopKind()
+        self._sessions = sessions or FreshSessions(launcher)
         self._size = (self._kind.width, self._kind.height)
         self._session: Session | None = None
         self._is_closed = False
@@ -61,6 +73,12 @@ class Sandbox:
         """The desktop's first process, as this host counts. Changes with every reset."""
         return self._living().pid
 
+    @property
+    def living_pid(self) -> int:
+        """The same, or 0 while there is no desktop. May be called from another thread."""
+        session = self._session
+        return session.pid if session is not None else 0
+
     def check(self, task: Task) -> None:
         """Refuse what `reset` could not set up, without touching the desktop.
 
@@ -70,7 +88,7 @@ class Sandbox:
         check_setup(task)
 
     def reset(self, task: Task) -> Observation:
-        """Destroy the desktop, start a fresh one, and bring it to the task's start.
+        """Destroy the desktop, take a fresh one, and bring it to the task's start.
 
         Raises:
             SetupFailedError: a set-up step failed.
@@ -79,14 +97,13 @@ class Sandbox:
         """
         check_setup(task)
         self._end_session()
-        session = Session(self._launcher, self._kind)
+        session = self._sessions.take(self._kind)
         with self._lock:
             self._session = None if self._is_closed else session
         if self._session is None:
             session.close()
             raise DesktopLostError("the desktop was closed while it started")
         with session.watched():
-            session.wait_path(SOCKET_PATH)
             Setup(task, Guest(session.path(SOCKET_PATH)), self, self._size).run()
             session.input.park()
         return self.observe()
