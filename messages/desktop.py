@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import msgspec
 
 from envs_node.messages.actions import Action
@@ -23,6 +25,27 @@ class Element(msgspec.Struct, frozen=True, array_like=True):
     height: int
     states: tuple[str, ...] = ()
     """The AT-SPI states that matter: `focused checked selected pressed editable expanded modal`."""
+
+
+class SeenWindow(msgspec.Struct, frozen=True, array_like=True):
+    """A top-level window as it was seen."""
+
+    title: str
+    """Cut to 200 characters."""
+    app_class: str
+    """Instance and class, as `WM_CLASS` words them."""
+    x: int
+    y: int
+    width: int
+    height: int
+    is_focused: bool = False
+    is_hidden: bool = False
+    """True while it is minimised."""
+
+
+Cut: TypeAlias = Literal["children", "depth", "nodes", "time", "size", "list"]
+"""What kept things off the element list: a parent with too many children, too deep a tree, too
+many things, too slow or too large an answer, more elements than are listed."""
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,10 +74,25 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     elements: tuple[Element, ...]
     signature: Signature
     time_ns: int
+    """When the frame was taken, after `input_ns`."""
     settled: bool = True
     """False when the picture was still changing at the cap."""
     settle_ms: int = 0
     """How long the wait for a still picture took."""
+    frame_id: int = 0
+    """Counts the observations since the reset, from 1; 0 in old records."""
+    input_ns: int = 0
+    """When the X server had taken in the last input; 0 when there was none since the reset."""
+    quiet_ms: int = 0
+    """How long the picture had to stand still."""
+    quiet_class: str = ""
+    """The window class that asked for so long."""
+    windows: tuple[SeenWindow, ...] = ()
+    """The top-level windows, bottom to top, at most 64."""
+    cuts: tuple[Cut, ...] = ()
+    """Why elements are missing; empty for a whole list."""
+    silent: tuple[str, ...] = ()
+    """Titles of visible windows of which the accessibility tree says nothing."""
     frame: bytes = b""
     """zstd of BGRX rows; filled in only for a proposer that looks at pixels."""
 

@@ -1,29 +1,40 @@
 """The accessibility bus of a desktop: what every application says is on the screen.
 
-One `Cache.GetItems` an application, then pipelined questions about what shows. Children are never
-asked for: a spreadsheet has a billion of them and would not answer.
+One `Cache.GetItems` an application, then pipelined questions about what shows. A spreadsheet is
+never asked for its children: it has a billion and would not answer. Everything is bounded, in
+number and in time, and what was left out for that is said.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from jeepney import DBusAddress, HeaderFields, Message, MessageType, new_method_call
-from jeepney.io.blocking import DBusConnection, prep_socket
 
+from envs_node.actors.desktop.bus import Bus, Call
 from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.messages.desktop import Cut
 
-ANSWER_TIMEOUT_S = 5.0
-_GREET_S = 1.0
-"""How long a bus may take to let us in; it is asked again until its deadline."""
+READ_S_MAX = 6.0
+"""For the whole list."""
+_CACHE_S_MAX = 3.0
+"""For an application's first answer. Who hangs longer is not asked again for a while."""
+_MUTE_S = 30.0
+_WALK_S_MAX = 4.0
+"""For what is in no cache, counted from the start."""
+_NODES_MAX = 4000
+_WALKED_MAX = 1000
+_APPLICATIONS_MAX = 50
 SHEET_ROWS, SHEET_COLUMNS = 12, 6
 _BARE_CELLS_MAX = 200
 _TABLES_MAX = 3
 _CHILDREN_MAX = 500
+_ITEMS_MAX = 20_000
+_PARTS_MAX = 8
 _DEPTH_MAX = 24
 _POLL_S = 0.005
 _PREFIX = "org.a11y.atspi."
@@ -62,9 +73,10 @@ _TEXT_ROLES = frozenset(
      "table cell"}
 )  # fmt: skip
 
+_CACHE = ("a((so)(so)(so)iiassusau)", "a((so)(so)(so)a(so)assusau)")
+"""What `GetItems` answers: new applications count their children, old ones list them."""
 Item = tuple[Any, ...]
 """An object of `Cache.GetItems`: (bus, path), application, parent, index, children, …"""
-Call = tuple[str, str, str, str, str | None, tuple[Any, ...]]
 
 
 class Node(msgspec.Struct, kw_only=True):
@@ -83,6 +95,14 @@ class Node(msgspec.Struct, kw_only=True):
     text: str = ""
 
 
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What all applications said at one moment."""
+
+    nodes: list[Node]
+    cuts: frozenset[Cut] = frozenset()
+    """What bounds it ran into."""
+
+
 class AccessibilityBus:
     """A connection to a desktop's accessibility bus. Make it before applications start."""
 
@@ -93,80 +113,140 @@ class AccessibilityBus:
             session_bus: path of the session bus's socket, as the host sees it.
             root: the desktop's root, as the host sees it.
         """
-        self._connection = _find_bus(session_bus, root, timeout_s)
+        self._bus = _find_bus(session_bus, root, timeout_s)
+        self._deadline_s = time.monotonic() + READ_S_MAX
+        self._cuts: set[Cut] = set()
+        self._mute_until_s: dict[str, float] = {}
         # Applications keep no cache until somebody listens to these two.
         for event in ("object:children-changed", "object:state-changed"):
             registry = (f"{_PREFIX}Registry", "/org/a11y/atspi/registry", f"{_PREFIX}Registry")
-            self._ask([(*registry, "RegisterEvent", "s", (event,))])
+            self._ask([Call(*registry, "RegisterEvent", "s", (event,), ("",))])
 
-    def read(self) -> list[Node]:
+    def read(self) -> Reading:
         """Everything that shows, with extents and texts; a hung application is left out."""
-        desktop = (f"{_PREFIX}Registry", "/org/a11y/atspi/accessible/root")
-        answer = self._ask([(*desktop, f"{_PREFIX}Accessible", "GetChildren", None, ())])[0]
-        applications = [(str(bus), str(path)) for bus, path in (answer or ([],))[0]]
+        start_s = time.monotonic()
+        self._deadline_s = start_s + _WALK_S_MAX
+        self._cuts, self._bus.is_cut = set(), False
+        root = (f"{_PREFIX}Registry", "/org/a11y/atspi/accessible/root")
+        applications = self._ask_children([root])[0][:_APPLICATIONS_MAX]
+        applications = self._leave_out_mute(applications)
         items = self._read_caches(applications)
+        applications = self._leave_out_mute(applications)
         nodes = [node for node in map(_node, items) if "showing" in node.states]
-        nodes += self._read_missing(items)
+        nodes += self._read_missing(applications, items)
+        self._deadline_s = start_s + READ_S_MAX
+        if len(nodes) > _NODES_MAX:
+            self._cuts.add("nodes")
+            nodes = nodes[:_NODES_MAX]
         nodes += self._read_cells(nodes)
         self._fill(nodes)
         self._name_rows(nodes)
-        return nodes
+        if time.monotonic() >= self._deadline_s:
+            self._cuts.add("time")
+        if self._bus.is_cut:
+            self._cuts.add("size")
+        return Reading(nodes=nodes, cuts=frozenset(self._cuts))
 
     def close(self) -> None:
         """Hang up."""
-        self._connection.close()
+        self._bus.close()
+
+    def _leave_out_mute(self, applications: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        now_s = time.monotonic()
+        mute = {bus for bus, until_s in self._mute_until_s.items() if now_s < until_s}
+        speaking = [(bus, path) for bus, path in applications if bus not in mute]
+        if len(speaking) < len(applications):
+            self._cuts.add("time")
+        return speaking
 
     def _read_caches(self, applications: list[tuple[str, str]]) -> list[Item]:
-        caches = self._ask([
-            (bus, "/org/a11y/atspi/cache", f"{_PREFIX}Cache", "GetItems", None, ())
+        calls = [
+            Call(bus, "/org/a11y/atspi/cache", f"{_PREFIX}Cache", "GetItems", None, (), _CACHE)
             for bus, _ in applications
-        ])  # fmt: skip
-        return [item for cache in caches if cache for item in cache[0]]
+        ]  # fmt: skip
+        deadline_s = time.monotonic() + _CACHE_S_MAX
+        caches = self._bus.ask(calls, deadline_s)
+        if (now_s := time.monotonic()) >= deadline_s:
+            self._mute_until_s = {
+                bus: now_s + _MUTE_S
+                for (bus, _), cache in zip(applications, caches, strict=True) if cache is None
+            }  # fmt: skip
+        items = [item for cache in caches if cache for item in cache[0]]
+        if len(items) > _ITEMS_MAX:
+            self._cuts.add("nodes")
+        return items[:_ITEMS_MAX]
 
-    def _read_missing(self, items: list[Item]) -> list[Node]:
-        """What shows and is in no cache, because it came up while its application started."""
+    def _read_missing(self, applications: list[tuple[str, str]], items: list[Item]) -> list[Node]:
+        """What shows and is in no cache.
+
+        It came up while its application started, or the application keeps no cache at all (Qt).
+        """
         known = {(item[0][0], item[0][1]) for item in items}
         cached = Counter((item[0][0], item[2][1]) for item in items)
-        front = [
-            node for node, count in ((_node(item), _child_count(item)) for item in items)
-            if cached[node.bus, node.path] < count <= _CHILDREN_MAX and _is_open(node)
-        ]  # fmt: skip
+        front = []
+        for node, count in ((_node(item), _child_count(item)) for item in items):
+            if cached[node.bus, node.path] < count and _is_open(node):
+                if count <= _CHILDREN_MAX:
+                    front.append(node)
+                else:
+                    self._cuts.add("children")
+        speaking = {bus for bus, _ in known}
+        silent = [(bus, path, "") for bus, path in applications if bus not in speaking]
+        front += self._describe(silent)
         found: list[Node] = []
         for _ in range(_DEPTH_MAX):
-            families = self._ask([
-                (node.bus, node.path, f"{_PREFIX}Accessible", "GetChildren", None, ())
-                for node in front
-            ])  # fmt: skip
+            families = self._ask_children([(node.bus, node.path) for node in front])
             places = [
-                (str(child[0]), str(child[1]), parent.path)
-                for parent, family in zip(front, families, strict=True) if family
-                for child in family[0] if tuple(child) not in known and child[1] != _NULL
+                (*child, parent.path)
+                for parent, family in zip(front, families, strict=True)
+                for child in family if child not in known and child[1] != _NULL
             ]  # fmt: skip
+            places = list(dict.fromkeys(places))
+            if len(found) + len(places) > _WALKED_MAX:
+                self._cuts.add("nodes")
+                places = places[: max(0, _WALKED_MAX - len(found))]
+            if time.monotonic() >= self._deadline_s:
+                self._cuts.add("time")
             if not places:
-                break
+                return found
             known.update((bus, path) for bus, path, _ in places)
             born = [node for node in self._describe(places) if "showing" in node.states]
             found += born
             front = [node for node in born if _is_open(node)]
+        if front:
+            self._cuts.add("depth")
         return found
+
+    def _ask_children(self, parents: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+        """The children of each, at most 500; none where it does not answer."""
+        answers = self._ask([
+            Call(bus, path, f"{_PREFIX}Accessible", "GetChildren", None, (), ("a(so)",))
+            for bus, path in parents
+        ])  # fmt: skip
+        families = [[(bus, path) for bus, path in (answer or ([],))[0]] for answer in answers]
+        if any(len(family) > _CHILDREN_MAX for family in families):
+            self._cuts.add("children")
+        return [family[:_CHILDREN_MAX] for family in families]
 
     def _describe(self, places: Sequence[tuple[str, str, str]]) -> list[Node]:
         """Nodes of objects of which only bus, path and parent are known."""
+        accessible = f"{_PREFIX}Accessible"
         answers = iter(self._ask([
             call for bus, path, _ in places for call in (
-                (bus, path, f"{_PREFIX}Accessible", "GetState", None, ()),
-                (bus, path, f"{_PREFIX}Accessible", "GetRole", None, ()),
-                (bus, path, f"{_PREFIX}Accessible", "GetInterfaces", None, ()),
-                (bus, path, _PROPERTIES, "Get", "ss", (f"{_PREFIX}Accessible", "Name")),
-                (bus, path, _PROPERTIES, "Get", "ss", (f"{_PREFIX}Accessible", "Description")),
+                Call(bus, path, accessible, "GetState", None, (), ("au",)),
+                Call(bus, path, accessible, "GetRole", None, (), ("u",)),
+                Call(bus, path, accessible, "GetInterfaces", None, (), ("as",)),
+                _property(bus, path, "Name"),
+                _property(bus, path, "Description"),
             )
         ]))  # fmt: skip
         nodes = []
         for (bus, path, parent), *said in zip(places, *[answers] * 5, strict=True):
-            if all(said):
-                bits, role, interfaces, name, description = (answer[0] for answer in said)
+            if all(said[:3]):
+                bits, role, interfaces = (answer[0] for answer in said[:3])
                 item = ((bus, path), None, (bus, parent), 0, 0, interfaces)
-                nodes.append(_node((*item, name[1], role, description[1], bits)))
+                name, description = (_string(answer) for answer in said[3:])
+                nodes.append(_node((*item, name, role, description, bits)))
         return nodes
 
     def _read_cells(self, nodes: list[Node]) -> list[Node]:
@@ -174,10 +254,16 @@ class AccessibilityBus:
         sheets = [
             node for node in nodes
             if "Table" in node.interfaces and "manages descendants" in node.states
-        ][:_TABLES_MAX]  # fmt: skip
+        ]  # fmt: skip
+        if sheets:
+            self._cuts.add("children")
         places = self._ask([
-            (sheet.bus, sheet.path, f"{_PREFIX}Table", "GetAccessibleAt", "ii", (row, column))
-            for sheet in sheets for row in range(SHEET_ROWS) for column in range(SHEET_COLUMNS)
+            Call(
+                sheet.bus, sheet.path, f"{_PREFIX}Table", "GetAccessibleAt", "ii", (row, column),
+                ("(so)",),
+            )
+            for sheet in sheets[:_TABLES_MAX]
+            for row in range(SHEET_ROWS) for column in range(SHEET_COLUMNS)
         ])  # fmt: skip
         size = SHEET_ROWS * SHEET_COLUMNS
         cells = {
@@ -185,110 +271,77 @@ class AccessibilityBus:
             for number, place in enumerate(places) if place and place[0][1] != _NULL
         }  # fmt: skip
         known = {(node.bus, node.path) for node in nodes}
-        places = [(*cell, table) for cell, table in cells.items() if cell not in known]
-        return self._describe(places)
+        return self._describe([
+            (*cell, table) for cell, table in cells.items() if cell not in known
+        ])  # fmt: skip
 
     def _fill(self, nodes: list[Node]) -> None:
         placed = [node for node in nodes if "Component" in node.interfaces]
         written = [n for n in nodes if "Text" in n.interfaces and n.role in _TEXT_ROLES]
+        component, text = f"{_PREFIX}Component", f"{_PREFIX}Text"
         answers = self._ask([
-            (node.bus, node.path, f"{_PREFIX}Component", "GetExtents", "u", (0,)) for node in placed
+            Call(node.bus, node.path, component, "GetExtents", "u", (0,), ("(iiii)",))
+            for node in placed
         ] + [
-            (node.bus, node.path, f"{_PREFIX}Text", "GetText", "ii", (0, -1)) for node in written
+            Call(node.bus, node.path, text, "GetText", "ii", (0, -1), ("s",))
+            for node in written
         ])  # fmt: skip
         for node, answer in zip(placed, answers, strict=False):
-            node.extent = tuple(answer[0]) if answer else None
+            node.extent = answer[0] if answer else None
         for node, answer in zip(written, answers[len(placed) :], strict=True):
-            node.text = str(answer[0]) if answer else ""
+            node.text = answer[0] if answer else ""
 
     def _name_rows(self, nodes: list[Node]) -> None:
         """Name the cells of a list that hold an icon and a text: only their children tell."""
         bare = [n for n in nodes if n.role == "table cell" and not n.name and not n.text]
-        answers = self._ask([
-            (node.bus, node.path, f"{_PREFIX}Accessible", "GetChildren", None, ())
-            for node in bare[:_BARE_CELLS_MAX]
-        ])  # fmt: skip
+        bare = bare[:_BARE_CELLS_MAX]
+        families = self._ask_children([(node.bus, node.path) for node in bare])
         parts = [
             (node, bus, path)
-            for node, answer in zip(bare, answers, strict=False)
-            for bus, path in (answer or ([],))[0]
-        ]
-        names = self._ask([
-            (bus, path, _PROPERTIES, "Get", "ss",
-             (f"{_PREFIX}Accessible", "Name"))
-            for _, bus, path in parts
-        ])  # fmt: skip
+            for node, family in zip(bare, families, strict=True)
+            for bus, path in family[:_PARTS_MAX]
+        ]  # fmt: skip
+        names = self._ask([_property(bus, path, "Name") for _, bus, path in parts])
         for (node, _, _), name in zip(parts, names, strict=True):
-            if name:
-                node.name = f"{node.name} {name[0][1]}".strip()
+            node.name = f"{node.name} {_string(name)}".strip()
 
     def _ask(self, calls: Sequence[Call]) -> list[Any]:
-        """Send all calls, then collect the answers; None where there was an error or none."""
-        connection = self._connection
-        places: dict[int, int] = {}
-        answers: list[Any] = [None] * len(calls)
-        try:
-            for place, (bus, path, interface, method, signature, body) in enumerate(calls):
-                address = DBusAddress(path, bus, interface)
-                serial = next(connection.outgoing_serial)
-                connection.send_message(
-                    new_method_call(address, method, signature, body), serial=serial
-                )
-                places[serial] = place
-            deadline = time.monotonic() + ANSWER_TIMEOUT_S
-            while places and (left := deadline - time.monotonic()) > 0:
-                message = connection.receive(timeout=left)
-                place = places.pop(message.header.fields.get(HeaderFields.reply_serial), -1)
-                if place >= 0 and message.header.message_type == MessageType.method_return:
-                    answers[place] = message.body
-        except TimeoutError:
-            pass  # the application hangs: what it did not say stays None
-        except (OSError, EOFError) as error:
-            raise DesktopLostError(f"the accessibility bus is gone: {error}") from error
-        return answers
+        return self._bus.ask(calls, self._deadline_s)
 
 
-class _Connection(DBusConnection):  # type: ignore[misc]  # jeepney has no types
-    """Waits for nothing without an end: jeepney itself waits for its greeting for ever."""
-
-    def send_and_get_reply(self, message: Message, *, timeout: float | None = None) -> Message:
-        wait_s = _GREET_S if timeout is None else timeout
-        return super().send_and_get_reply(message, timeout=wait_s)
+def _property(bus: str, path: str, name: str) -> Call:
+    body = (f"{_PREFIX}Accessible", name)
+    return Call(bus, path, _PROPERTIES, "Get", "ss", body, ("v",))
 
 
-def _connect(path: str) -> DBusConnection:
-    socket = prep_socket(path, timeout=_GREET_S)
-    try:
-        return _Connection(socket)
-    except (OSError, EOFError):
-        socket.close()
-        raise
+def _string(answer: Any) -> str:
+    """The text in a property's answer; empty for none, or for what is no text."""
+    return answer[0][1] if answer and answer[0][0] == "s" else ""
 
 
-def _find_bus(session_bus: str, root: str, timeout_s: float) -> DBusConnection:
-    deadline = time.monotonic() + timeout_s
-    question = new_method_call(
-        DBusAddress("/org/a11y/bus", "org.a11y.Bus", "org.a11y.Bus"), "GetAddress"
-    )
+def _find_bus(session_bus: str, root: str, timeout_s: float) -> Bus:
+    deadline_s = time.monotonic() + timeout_s
+    address = ("org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus")
+    question = Call(*address, "GetAddress", None, (), ("s",))
+    problem: object = "the launcher does not own its name"
     while True:
         try:
-            with _connect(session_bus) as session:
-                answer = session.send_and_get_reply(question, timeout=timeout_s)
-            if answer.header.message_type == MessageType.method_return:
-                options = dict(
-                    part.split("=", 1) for part in answer.body[0].partition(":")[2].split(",")
-                )
-                return _connect(f"{root}{options['path']}")
-        except (OSError, EOFError, TimeoutError) as error:
-            if time.monotonic() > deadline:
-                raise DesktopLostError(f"no accessibility bus: {error}") from error
-        if time.monotonic() > deadline:
-            raise DesktopLostError("no accessibility bus: the launcher does not own its name")
+            with contextlib.closing(Bus(session_bus)) as session:
+                answer = session.ask([question], deadline_s)[0]
+            if answer:
+                options = answer[0].partition(":")[2].split(",")
+                paths = [word[5:] for word in options if word.startswith("path=")]
+                if paths:
+                    return Bus(f"{root}{paths[0]}")
+        except (OSError, EOFError, DesktopLostError) as error:
+            problem = error
+        if time.monotonic() > deadline_s:
+            raise DesktopLostError(f"no accessibility bus: {problem}")
         time.sleep(_POLL_S)
 
 
 def _states(words: Sequence[int]) -> frozenset[str]:
-    bits = words[0] | words[1] << 32
+    bits = sum(word << 32 * place for place, word in enumerate(words[:2]))
     return frozenset(name for number, name in enumerate(_STATES) if bits >> number & 1)
 
 

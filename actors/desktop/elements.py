@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+import msgspec
+
 from envs_node.actors.desktop.accessibility import Node
-from envs_node.messages.desktop import Element
+from envs_node.messages.desktop import Cut, Element
 
 ELEMENTS_MAX = 170
 VALUE_CHARACTERS_MAX = 200
@@ -30,7 +32,14 @@ _NAMED = frozenset(
 _TOLD_STATES = ("focused", "checked", "selected", "pressed", "editable", "expanded", "modal")
 
 
-def list_elements(nodes: Sequence[Node], width: int, height: int) -> tuple[Element, ...]:
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """The elements of a screen."""
+
+    elements: tuple[Element, ...]
+    cuts: frozenset[Cut] = frozenset()
+
+
+def list_elements(nodes: Sequence[Node], width: int, height: int) -> Listing:
     """The elements a policy may use, by row and column, at most 170.
 
     Left out: what is insensitive, off the screen, a mere container, covered by an open menu, or
@@ -53,7 +62,8 @@ def list_elements(nodes: Sequence[Node], width: int, height: int) -> tuple[Eleme
     if any(element.role == "table cell" for element in elements):
         elements = [element for element in elements if element.role != "label"]
     elements.sort(key=lambda e: (e.y // _ROW_PX, e.x, e.role, e.name, e.width, e.height))
-    return tuple(elements[:ELEMENTS_MAX])
+    cuts: frozenset[Cut] = frozenset({"list"} if len(elements) > ELEMENTS_MAX else ())
+    return Listing(elements=tuple(elements[:ELEMENTS_MAX]), cuts=cuts)
 
 
 def _tops(nodes: Sequence[Node]) -> dict[tuple[str, str], Node]:

@@ -20,20 +20,23 @@ import time
 from collections import OrderedDict
 from contextlib import suppress
 
+from envs_node.actors.desktop.accessibility import Reading
 from envs_node.actors.desktop.elements import list_elements
 from envs_node.actors.desktop.errors import DesktopLostError
 from envs_node.actors.desktop.guestclient import SOCKET_PATH, Guest
 from envs_node.actors.desktop.kind import DesktopKind
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.pool import FreshSessions, Sessions
+from envs_node.actors.desktop.quiet import Quiet, quiet_window
 from envs_node.actors.desktop.screen import pack_frame, png_of_frame
 from envs_node.actors.desktop.session import Session
-from envs_node.actors.desktop.settle import Stillness, quiet_window_ms, wait_still
+from envs_node.actors.desktop.settle import Look, Stillness, wait_still
 from envs_node.actors.desktop.setup import Setup, check_setup
 from envs_node.actors.desktop.signature import sign
+from envs_node.actors.desktop.windows import bare_elements, silent_windows, tell
 from envs_node.actors.desktop.xserver import Window
 from envs_node.messages.actions import Action
-from envs_node.messages.desktop import Element, Observation
+from envs_node.messages.desktop import Observation
 from envs_node.messages.tasks import Task
 
 FRAMES_MAX = 64
@@ -67,6 +70,9 @@ class Sandbox:
         self._is_closed = False
         self._lock = threading.Lock()
         self._frames: OrderedDict[str, bytes] = OrderedDict()
+        self._reader = Look(self._read)
+        self._reading = Reading(nodes=[])
+        self._observed = self._input_ns = 0
 
     @property
     def guest_pid(self) -> int:
@@ -119,6 +125,7 @@ class Sandbox:
         session.require_whole()
         with session.watched():
             session.input.perform(action, self.wait_still)
+        self._input_ns = time.time_ns()
         return self.observe()
 
     def observe(self) -> Observation:
@@ -132,22 +139,29 @@ class Sandbox:
             return self._look(session)
 
     def _look(self, session: Session) -> Observation:
-        stillness = self.wait_still()
+        stillness = self.wait_still(self._reader)
         windows = session.connection.windows()
         focused = session.connection.focused()
-        nodes = session.accessibility.read()
+        if not stillness.looked:
+            self._read()
         pixels = session.screen.grab()
-        listed = list_elements(nodes, session.width, session.height)
-        elements = listed + _bare_elements(windows, focused, listed)
+        time_ns = time.time_ns()
+        listing = list_elements(self._reading.nodes, session.width, session.height)
+        elements = listing.elements + bare_elements(windows, focused, listing.elements)
         signature = sign(pixels, windows, focused, elements, session.path("/home/user"))
         session.require_whole()
         if signature.frame not in self._frames:
             self._frames[signature.frame] = pack_frame(pixels)
             if len(self._frames) > FRAMES_MAX:
                 self._frames.popitem(last=False)
+        self._observed += 1
         return Observation(
             width=session.width, height=session.height, elements=elements, signature=signature,
-            time_ns=time.time_ns(), settled=stillness.settled, settle_ms=stillness.settle_ms,
+            time_ns=time_ns, settled=stillness.settled, settle_ms=stillness.settle_ms,
+            frame_id=self._observed, input_ns=self._input_ns, windows=tell(windows, focused),
+            quiet_ms=stillness.quiet.quiet_ms, quiet_class=stillness.quiet.app_class,
+            cuts=tuple(sorted(self._reading.cuts | listing.cuts)),
+            silent=silent_windows(windows, self._reading.nodes),
         )  # fmt: skip
 
     def frame_png(self, digest: str) -> bytes | None:
@@ -175,16 +189,25 @@ class Sandbox:
         """The top-level windows, bottom to top."""
         return self._living().connection.windows()
 
-    def wait_still(self) -> Stillness:
+    def wait_still(self, look: Look | None = None) -> Stillness:
         """Wait until the picture is still, for as long as the applications on it need."""
         session = self._living()
-        quiet_ms = quiet_window_ms(window.app_class for window in session.connection.windows())
-        return wait_still(session.screen.digest, quiet_ms, work=session.work)
+
+        def find_quiet() -> Quiet:
+            windows = session.connection.windows()
+            return quiet_window(window.app_class for window in windows if not window.is_hidden)
+
+        return wait_still(session.screen.digest, find_quiet, session.work, look)
+
+    def _read(self) -> None:
+        """Ask all applications what they show."""
+        self._reading = self._living().accessibility.read()
 
     def _end_session(self) -> None:
         with self._lock:
             session, self._session = self._session, None
         self._frames.clear()
+        self._observed = self._input_ns = 0
         if session is not None:
             session.close()
 
@@ -192,24 +215,3 @@ class Sandbox:
         if self._session is None:
             raise DesktopLostError("there is no desktop: reset it first")
         return self._session
-
-
-def _bare_elements(
-    windows: tuple[Window, ...], focused: int, listed: tuple[Element, ...]
-) -> tuple[Element, ...]:
-    """A frame and a terminal for each visible terminal window, which says nothing of itself."""
-    found: list[Element] = []
-    told = {element.name for element in listed if element.role == "frame"}
-    for window in windows:
-        if "XTerm" not in window.app_class or window.is_hidden or window.title in told:
-            continue
-        states = ("focused",) if window.id == focused else ()
-        x, y = max(0, window.x), max(0, window.y)
-        for role in ("frame", "terminal"):
-            found.append(
-                Element(
-                    role=role, name=window.title, value="", x=x, y=y, width=window.width,
-                    height=window.height, states=states if role == "terminal" else (),
-                )
-            )  # fmt: skip
-    return tuple(found)

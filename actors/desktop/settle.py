@@ -1,25 +1,32 @@
-"""Settling: waits until the picture stands still, and says how long that took."""
+"""Settling: waits until the picture stands still, and says how long that took.
+
+How long the picture must stand still depends on who draws it (`quiet.py`).
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
 
-QUIET_MS = 100
-QUIET_SLOW_MS = 650
-"""LibreOffice repaints on timers: gaps of up to 601 ms were measured before a late change."""
-CAP_MS = 3000
+from envs_node.actors.desktop.quiet import Quiet
+
+REST_MS = 100
+"""How long the programs must be at rest, whatever draws the picture."""
 _POLL_S = 0.008
+_MARGIN = 1.5
+"""How much longer than the last look the next one may take."""
 _CPU_TICK_MS, _CPU_SHARE = 10.0, 0.05
 """What resting programs may use: the kernel counts in ticks of 10 ms."""
-_SLOW_CLASSES = ("libreoffice", "soffice")
-
 
 Work: TypeAlias = tuple[float, bool]
 """Processor time used so far, in ms, and whether a program runs or waits for its turn."""
+
+
+_FIRST_LOOK_MS = 250.0
+"""What is expected before the first look: as long as LibreOffice takes."""
 
 
 class Stillness(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,42 +36,120 @@ class Stillness(msgspec.Struct, frozen=True, kw_only=True):
     settle_ms: int
     frame: str
     """Digest of the last picture seen."""
+    quiet: Quiet = Quiet()
+    """The window that was waited for."""
+    looked: bool = False
+    """Whether the look that was given was taken of this very picture."""
 
 
-def quiet_window_ms(app_classes: Iterable[str]) -> int:
-    """How long the picture must stand still, given the window classes on the screen."""
-    is_slow = any(slow in name.lower() for name in app_classes for slow in _SLOW_CLASSES)
-    return QUIET_SLOW_MS if is_slow else QUIET_MS
+class Settling:
+    """Decides from what is seen whether a picture is still. Knows no clock.
+
+    Args:
+        frame: digest of the picture at `now_ms`, when the wait begins.
+        used_ms: processor time that the programs had used by then.
+    """
+
+    def __init__(self, now_ms: float, frame: str, used_ms: float) -> None:
+        self.frame = frame
+        self.changed_ms = self._rested_ms = now_ms
+        self._used_ms = used_ms
+
+    def see(self, now_ms: float, frame: str, work: Callable[[], Work]) -> None:
+        """Take in the picture as it is at `now_ms`."""
+        if frame != self.frame:
+            self.frame, self.changed_ms = frame, now_ms
+            self.rest(now_ms, work)
+
+    def rest(self, now_ms: float, work: Callable[[], Work]) -> None:
+        """Begin to watch the programs anew."""
+        self._rested_ms = now_ms
+        self._used_ms, _ = work()
+
+    def is_still(self, now_ms: float, quiet_ms: float, work: Callable[[], Work]) -> bool:
+        """Whether nothing has changed for `quiet_ms`, and the programs are at rest."""
+        rest_ms = now_ms - self._rested_ms
+        if now_ms - self.changed_ms < quiet_ms or rest_ms < REST_MS:
+            return False
+        used_ms, is_running = work()
+        if not is_running and used_ms - self._used_ms <= _CPU_TICK_MS + _CPU_SHARE * rest_ms:
+            return True
+        self._rested_ms, self._used_ms = now_ms, used_ms
+        return False
+
+
+class Look:
+    """Something to do once the picture rests, while the remainder of the quiet window passes.
+
+    Reading LibreOffice's element list takes a quarter of a second; so it costs no time of its own.
+    """
+
+    def __init__(self, do: Callable[[], object]) -> None:
+        self._do = do
+        self._change_ms: float | None = None
+        self.took_ms = _FIRST_LOOK_MS
+
+    def begin(self) -> None:
+        """Forget what was done in the last wait."""
+        self._change_ms = None
+
+    def is_valid(self, settling: Settling) -> bool:
+        """Whether it was done since the picture last changed."""
+        return self._change_ms == settling.changed_ms
+
+    def is_due(self, now_ms: float, quiet_ms: int, settling: Settling) -> bool:
+        """Whether it fits in now, so that it ends before the programs' rest must begin."""
+        lead_ms = REST_MS + _MARGIN * self.took_ms
+        since_ms = now_ms - settling.changed_ms
+        fits = quiet_ms > 2 * REST_MS and since_ms >= max(REST_MS, quiet_ms - lead_ms)
+        return fits and not self.is_valid(settling)
+
+    def take(self, settling: Settling) -> None:
+        """Do it, and note for which picture."""
+        start_s = time.monotonic()
+        self._change_ms = settling.changed_ms
+        self._do()
+        self.took_ms = (time.monotonic() - start_s) * 1000
 
 
 def wait_still(
     digest: Callable[[], str],
-    quiet_ms: int,
-    cap_ms: int = CAP_MS,
+    find_quiet: Callable[[], Quiet],
     work: Callable[[], Work] = lambda: (0.0, False),
+    look: Look | None = None,
 ) -> Stillness:
-    """Wait until nothing has changed for `quiet_ms`, but no longer than `cap_ms`.
+    """Wait until nothing has changed for as long as who draws it needs.
 
     Args:
         digest: the picture as it is now.
+        find_quiet: how long it must stand still. Asked again when the picture has changed: an
+            application that has come up meanwhile may need longer.
         work: what the desktop's programs do. A picture at rest is not believed while they work:
             on a loaded host a dialog may need longer than the quiet window for its first pixel.
+        look: what to do meanwhile. Whether it was, and since the last change, is told.
     """
-    start = changed = rested = time.monotonic()
-    last, (used_ms, _) = digest(), work()
+    start_s = time.monotonic()
+
+    def elapsed_ms() -> float:
+        return (time.monotonic() - start_s) * 1000
+
+    settling = Settling(0.0, digest(), work()[0])
+    quiet, asked_for = find_quiet(), settling.frame
+    if look is not None:
+        look.begin()
     while True:
         time.sleep(_POLL_S)
-        now = time.monotonic()
-        current = digest()
-        if current != last:
-            last, changed, rested = current, now, now
-            used_ms, _ = work()
-        waited_ms = round((now - start) * 1000)
-        if (now - changed) * 1000 >= quiet_ms and (now - rested) * 1000 >= QUIET_MS:
-            before_ms, (used_ms, is_running) = used_ms, work()
-            allowed_ms = _CPU_TICK_MS + _CPU_SHARE * (now - rested) * 1000
-            if not is_running and used_ms - before_ms <= allowed_ms:
-                return Stillness(settled=True, settle_ms=waited_ms, frame=last)
-            rested = now
-        if waited_ms >= cap_ms:
-            return Stillness(settled=False, settle_ms=waited_ms, frame=last)
+        now_ms = elapsed_ms()
+        settling.see(now_ms, digest(), work)
+        if settling.frame != asked_for:
+            quiet, asked_for = find_quiet(), settling.frame
+        is_still = settling.is_still(now_ms, quiet.quiet_ms, work)
+        if is_still or now_ms >= quiet.cap_ms:
+            return Stillness(
+                settled=is_still, settle_ms=round(now_ms), frame=settling.frame, quiet=quiet,
+                looked=look is not None and look.is_valid(settling),
+            )  # fmt: skip
+        if look is not None and look.is_due(now_ms, quiet.quiet_ms, settling):
+            look.take(settling)
+            settling.see(elapsed_ms(), digest(), work)
+            settling.rest(elapsed_ms(), work)  # it has made the applications work

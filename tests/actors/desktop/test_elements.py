@@ -23,7 +23,7 @@ def node(role: str, name: str = "", path: str = "", parent: str = "", **rest: ob
 
 
 def names(nodes: list[Node]) -> list[str]:
-    return [element.name for element in list_elements(nodes, WIDTH, HEIGHT)]
+    return [element.name for element in list_elements(nodes, WIDTH, HEIGHT).elements]
 
 
 def test_containers_and_insensitive_things_are_left_out() -> None:
@@ -76,7 +76,7 @@ def test_a_field_without_a_name_takes_that_of_the_label_beside_it() -> None:
         node("entry", path="e", extent=(80, 98, 200, 24)),
     ]
 
-    fields = [e.name for e in list_elements(nodes, WIDTH, HEIGHT) if e.role == "entry"]
+    fields = [e.name for e in list_elements(nodes, WIDTH, HEIGHT).elements if e.role == "entry"]
 
     assert fields == ["Find:"]
 
@@ -89,7 +89,7 @@ def test_content_that_libreoffice_places_too_high_is_mended_and_its_menus_are_no
         node("status bar", parent="f", extent=(0, 673, 1280, 22)),
     ]
 
-    tops = {e.name: e.y for e in list_elements(nodes, WIDTH, HEIGHT)}
+    tops = {e.name: e.y for e in list_elements(nodes, WIDTH, HEIGHT).elements}
 
     assert tops == {"a.odt - LibreOffice Writer": 0, "File": 17, "Save": 44}
 
@@ -97,7 +97,7 @@ def test_content_that_libreoffice_places_too_high_is_mended_and_its_menus_are_no
 def test_names_are_stripped_and_values_cut() -> None:
     nodes = [node("text", "  Notes \n here ", text="x" * 500, states=LIVE | {"editable"})]
 
-    (element,) = list_elements(nodes, WIDTH, HEIGHT)
+    (element,) = list_elements(nodes, WIDTH, HEIGHT).elements
 
     assert element.name == "Notes here"
     assert len(element.value) == 200
@@ -119,10 +119,10 @@ def test_every_element_lies_on_the_screen_and_order_does_not_matter(
         for number, (role, name, x, y, wide, high) in enumerate(things)
     ]
 
-    listed = list_elements(nodes, WIDTH, HEIGHT)
+    listed = list_elements(nodes, WIDTH, HEIGHT).elements
 
     assert len(listed) <= ELEMENTS_MAX
-    assert listed == list_elements(nodes[::-1], WIDTH, HEIGHT)
+    assert listed == list_elements(nodes[::-1], WIDTH, HEIGHT).elements
     for element in listed:
         assert 0 <= element.x < element.x + element.width <= WIDTH
         assert 0 <= element.y < element.y + element.height <= HEIGHT

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import itertools
+import time
 
-from envs_node.actors.desktop.settle import quiet_window_ms, wait_still
+import pytest
+
+from envs_node.actors.desktop.quiet import QUIET_MS, QUIET_UNKNOWN_MS, Quiet, quiet_window
+from envs_node.actors.desktop.settle import Look, wait_still
+
+
+def quiet(quiet_ms: int, cap_ms: int = 3000) -> Quiet:
+    return Quiet(quiet_ms=quiet_ms, cap_ms=cap_ms)
 
 
 def test_a_still_picture_settles_after_the_quiet_window() -> None:
-    stillness = wait_still(lambda: "same", quiet_ms=30)
+    stillness = wait_still(lambda: "same", lambda: quiet(130))
 
     assert stillness.settled
     assert stillness.frame == "same"
-    assert 30 <= stillness.settle_ms < 400
+    assert 130 <= stillness.settle_ms < 400
 
 
 def test_a_picture_that_never_rests_is_reported_at_the_cap() -> None:
     numbers = itertools.count()
 
-    stillness = wait_still(lambda: str(next(numbers)), quiet_ms=30, cap_ms=60)
+    stillness = wait_still(lambda: str(next(numbers)), lambda: quiet(30, cap_ms=60))
 
     assert not stillness.settled
     assert stillness.settle_ms >= 60
@@ -27,23 +35,77 @@ def test_a_picture_that_never_rests_is_reported_at_the_cap() -> None:
 def test_a_change_starts_the_quiet_window_anew() -> None:
     frames = itertools.chain(["a", "a", "b", "b", "c"], itertools.repeat("c"))
 
-    stillness = wait_still(lambda: next(frames), quiet_ms=40)
+    stillness = wait_still(lambda: next(frames), lambda: quiet(100))
 
     assert stillness.settled
     assert stillness.frame == "c"
-    assert stillness.settle_ms >= 70
+    assert stillness.settle_ms >= 130
 
 
-def test_libreoffice_needs_a_longer_quiet_window() -> None:
-    assert quiet_window_ms(["mousepad Mousepad"]) == 100
-    assert quiet_window_ms(["mousepad Mousepad", "libreoffice libreoffice-calc"]) == 650
+def test_an_application_that_comes_up_meanwhile_is_given_its_own_window() -> None:
+    frames = itertools.chain(["a"] * 5, itertools.repeat("b"))
+    windows = itertools.chain([quiet(100)], itertools.repeat(quiet(200)))
+
+    stillness = wait_still(lambda: next(frames), lambda: next(windows))
+
+    assert stillness.quiet.quiet_ms == 200
+    assert stillness.settle_ms >= 230
+
+
+@pytest.mark.parametrize(
+    ("classes", "quiet_ms", "asked_by"),
+    [
+        ([], 100, ""),
+        (["mousepad Mousepad"], QUIET_MS["mousepad"], "mousepad"),
+        (["mousepad Mousepad", "libreoffice libreoffice-calc"], 650, "libreoffice"),
+        (["mousepad Mousepad", "late.py Late.py"], QUIET_UNKNOWN_MS, "late.py Late.py"),
+    ],
+)
+def test_the_slowest_application_says_how_long_to_wait_and_a_stranger_is_slow(
+    classes: list[str], quiet_ms: int, asked_by: str
+) -> None:
+    found = quiet_window(classes)
+
+    assert (found.quiet_ms, found.app_class) == (quiet_ms, asked_by)
+    assert found.cap_ms > 3 * quiet_ms
 
 
 def test_a_still_picture_is_not_believed_while_programs_work() -> None:
     used_ms = itertools.count(0, 100)
+    window = quiet(20, cap_ms=250)
 
-    working = wait_still(lambda: "a", quiet_ms=20, cap_ms=250, work=lambda: (next(used_ms), False))
-    waiting = wait_still(lambda: "a", quiet_ms=20, cap_ms=250, work=lambda: (0.0, True))
+    working = wait_still(lambda: "a", lambda: window, lambda: (next(used_ms), False))
+    waiting = wait_still(lambda: "a", lambda: window, lambda: (0.0, True))
 
     assert not working.settled
     assert not waiting.settled
+
+
+def test_a_look_is_taken_within_a_long_quiet_window_and_costs_no_time() -> None:
+    looks: list[float] = []
+
+    def look() -> None:
+        looks.append(time.monotonic())
+        time.sleep(0.1)
+
+    once, never = Look(look), Look(look)
+
+    long = wait_still(lambda: "a", lambda: quiet(450), look=once)
+    count = len(looks)
+    short = wait_still(lambda: "a", lambda: quiet(150), look=never)
+
+    assert (long.looked, count) == (True, 1)
+    assert 450 <= long.settle_ms < 530
+    assert (short.looked, len(looks)) == (False, 1)
+
+
+def test_a_look_before_the_last_change_does_not_count() -> None:
+    looks: list[str] = []
+
+    def digest() -> str:
+        return "after" if looks else "before"
+
+    once = wait_still(digest, lambda: quiet(300), look=Look(lambda: looks.append("look")))
+
+    assert len(looks) == 2, "the picture changed while it looked, so it looked again"
+    assert once.looked

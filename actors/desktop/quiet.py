@@ -1,0 +1,49 @@
+"""How long a picture must stand still before it is believed, by who draws it.
+
+Toolkits repaint at once, LibreOffice on timers of its own. The windows are measured
+(`benchmarks/settling.py`, docs/results.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+CAP_MS = 3000
+
+
+class Quiet(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the picture of some applications must stand still."""
+
+    app_class: str = ""
+    """The window class that asks for it; empty when nothing is open."""
+    quiet_ms: int = 100
+    cap_ms: int = CAP_MS
+    """After this long the picture is taken as it is."""
+
+
+QUIET_MS = {
+    "mousepad": 100, "gedit": 100, "org.gnome.gedit": 100, "thunar": 100, "xterm": 100,
+    "galculator": 100, "eog": 100, "libreoffice": 650, "soffice": 650,
+}  # fmt: skip
+"""By the beginning of a window's class. Who is not listed has not been measured."""
+QUIET_UNKNOWN_MS = 650
+"""For applications that nobody has measured: as long as the slowest."""
+_CAPS_MS = {"libreoffice": 4000, "soffice": 4000}
+
+
+def quiet_window(app_classes: Iterable[str]) -> Quiet:
+    """The longest window that any of these window classes asks for."""
+    quiets = [_quiet_of(words) for words in app_classes]
+    return max(quiets, key=lambda quiet: quiet.quiet_ms, default=Quiet())
+
+
+def _quiet_of(app_class: str) -> Quiet:
+    """The window of one class, as `WM_CLASS` words it: instance and class."""
+    for word in app_class.lower().split():
+        for name, quiet_ms in QUIET_MS.items():
+            if word.startswith(name):
+                cap_ms = _CAPS_MS.get(name, CAP_MS)
+                return Quiet(app_class=name, quiet_ms=quiet_ms, cap_ms=cap_ms)
+    return Quiet(app_class=app_class, quiet_ms=QUIET_UNKNOWN_MS)
