@@ -30,7 +30,7 @@ from envs_node.actors.desktop.pool import FreshSessions, Sessions
 from envs_node.actors.desktop.quiet import Quiet, quiet_window
 from envs_node.actors.desktop.screen import pack_frame, png_of_frame
 from envs_node.actors.desktop.session import Session
-from envs_node.actors.desktop.settle import Look, Stillness, wait_still
+from envs_node.actors.desktop.settle import Look, Stillness, Work, wait_still
 from envs_node.actors.desktop.setup import Setup, check_setup
 from envs_node.actors.desktop.signature import sign
 from envs_node.actors.desktop.windows import bare_elements, silent_windows, tell
@@ -202,6 +202,14 @@ class Sandbox:
     def _read(self) -> None:
         """Ask all applications what they show."""
         self._reading = self._living().accessibility.read()
+
+    def work(self) -> Work:
+        """Processor time of its programs, in ms, and whether one runs or waits to."""
+        return self._living().work()
+
+    def clients(self) -> int:
+        """How many connections its X server has."""
+        return self._living().clients()
 
     def _end_session(self) -> None:
         with self._lock:

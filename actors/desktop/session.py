@@ -82,16 +82,24 @@ class Session:
         return self._launcher.spawn(self.pid, argv, ENVIRONMENT, log)
 
     def work(self) -> tuple[float, bool]:
-        """Processor time of its living programs, in ms, and whether one runs or waits to."""
+        """Processor time of its living programs, in ms, and whether one runs or waits to.
+
+        One that waits for a disk is about to run.
+        """
         ticks, is_running = 0, False
         for stat in self.path("/proc").glob("[0-9]*/stat"):
             try:
                 state, *fields = stat.read_text().rpartition(")")[2].split()
             except (OSError, ValueError):  # it has ended meanwhile
                 continue
-            is_running = is_running or state == "R"
+            is_running = is_running or state in "RD"
             ticks += int(fields[10]) + int(fields[11])
         return ticks * 1000 / os.sysconf("SC_CLK_TCK"), is_running
+
+    def clients(self) -> int:
+        """How many connections its X server has accepted."""
+        sockets = Path(f"/proc/{self.pid}/net/unix").read_text().splitlines()
+        return sum(line.endswith(_X_SOCKET) and " 0001 03 " in line for line in sockets)
 
     def require_whole(self) -> None:
         """Refuse to go on when a part of the desktop itself has ended, or is stopped.

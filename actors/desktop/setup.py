@@ -5,39 +5,29 @@ from __future__ import annotations
 import json
 import re
 import time
-from typing import Any, Protocol
+from typing import Any
+
+import msgspec
+import structlog
 
 from envs_node.actors.desktop.errors import SetupFailedError
 from envs_node.actors.desktop.guestclient import Guest, GuestRefusedError
-from envs_node.actors.desktop.settle import Stillness
-from envs_node.actors.desktop.xserver import Window
+from envs_node.actors.desktop.readiness import Launch, NotReadyError, Watched
 from envs_node.messages.tasks import Task
 
+_log = structlog.get_logger(__name__)
 SETUP_TYPES = frozenset(
     {"upload_file", "launch", "open", "execute", "command", "sleep", "activate_window",
      "close_window"}
 )  # fmt: skip
-WINDOW_TIMEOUT_S = 40.0
 SLEEP_S_MAX = 60.0
-_POLL_S = 0.01
 _PYAUTOGUI = re.compile(r"pyautogui\.(?!(?:size|FAILSAFE|PAUSE)\b)(\w+)")
 """What OSWorld's steps call to make input; the module of that name in a desktop makes none."""
-_STILLS_MAX = 12
 _WANTED = {
     "upload_file": "files", "launch": "command", "open": "path", "execute": "command",
     "command": "command", "sleep": "seconds", "activate_window": "window_name",
     "close_window": "window_name",
 }  # fmt: skip
-
-
-class Watched(Protocol):
-    """The desktop as a set-up watches it."""
-
-    def windows(self) -> tuple[Window, ...]:
-        """The top-level windows."""
-
-    def wait_still(self) -> Stillness:
-        """Wait until the picture is still."""
 
 
 def check_setup(task: Task) -> None:
@@ -154,10 +144,7 @@ class Setup:
                 for file in parameters["files"]:
                     self._guest.upload(file["path"], self._files[file["local_path"]])
             case "launch" | "open":
-                before = {window.id for window in self._desktop.windows()}
-                self._guest.post("/setup/launch" if kind == "launch" else "/setup/open_file",
-                                 parameters)  # fmt: skip
-                self._wait_window(number, kind, before)
+                self._launch(number, kind, parameters)
             case "execute" | "command":
                 self._execute(number, kind, parameters)
             case "sleep":
@@ -174,26 +161,24 @@ class Setup:
                 number, kind, f"{parameters['command']} ended with {answer['returncode']}: {said}"
             )
 
-    def _wait_window(self, number: int, kind: str, before: set[int]) -> None:
-        """Wait until a new window is up, and its picture has come to rest."""
-        deadline = time.monotonic() + WINDOW_TIMEOUT_S
-        while not any(_is_new(window, before) for window in self._desktop.windows()):
-            if time.monotonic() > deadline:
-                raise SetupFailedError(number, kind, f"no new window within {WINDOW_TIMEOUT_S:g} s")
-            time.sleep(_POLL_S)
-        self._wait_picture()
+    def _launch(self, number: int, kind: str, parameters: dict[str, Any]) -> None:
+        launch = Launch(self._desktop)
+        path = "/setup/launch" if kind == "launch" else "/setup/open_file"
+        self._guest.post(path, parameters)
+        try:
+            readiness = launch.wait(self._returncode)
+        except NotReadyError as error:
+            raise SetupFailedError(number, kind, f"{parameters[_WANTED[kind]]} {error}") from error
+        told = msgspec.to_builtins(readiness)
+        if readiness.how == "window":
+            _log.debug("program.launched", task_id=self._task.id, step=number, **told)
+        else:
+            _log.info("program.launched", task_id=self._task.id, step=number, **told)
 
-    def _wait_picture(self) -> None:
-        """Wait until the picture is the same after two waits for stillness in a row.
-
-        A start pauses longer than an action does: between an empty window and its content, say.
-        """
-        last = ""
-        for _ in range(_STILLS_MAX):
-            stillness = self._desktop.wait_still()
-            if stillness.settled and stillness.frame == last:
-                return
-            last = stillness.frame
+    def _returncode(self) -> int | None:
+        """How the program that was launched last has ended; None while it runs."""
+        status = json.loads(self._guest.get("/setup/launched")).get("returncode")
+        return status if isinstance(status, int) else None
 
     def _substitute(self, value: Any) -> Any:
         """Replace OSWorld's placeholders in every string."""
@@ -205,8 +190,3 @@ class Setup:
             for name, number in self._values.items():
                 value = value.replace(name, str(number))
         return value
-
-
-def _is_new(window: Window, before: set[int]) -> bool:
-    """Whether an application has opened this since. A splash screen belongs to no class."""
-    return window.id not in before and window.app_class != ""

@@ -32,6 +32,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     width: int
     height: int
     is_hidden: bool
+    is_splash: bool = False
+    """A picture that goes by itself, while its application starts."""
 
 
 class XConnection:
@@ -97,6 +99,7 @@ class XConnection:
         title = self._property(window, "_NET_WM_NAME") or self._property(window, "WM_NAME") or b""
         app_class = self._property(window, "WM_CLASS") or b""
         state = self._property(window, "_NET_WM_STATE") or ()
+        kinds = self._property(window, "_NET_WM_WINDOW_TYPE") or ()
         try:
             shape = window.get_geometry()
             place = window.translate_coords(self.root, 0, 0)
@@ -111,6 +114,7 @@ class XConnection:
             width=shape.width,
             height=shape.height,
             is_hidden=self._atom("_NET_WM_STATE_HIDDEN") in tuple(state),
+            is_splash=self._atom("_NET_WM_WINDOW_TYPE_SPLASH") in tuple(kinds),
         )
 
 

@@ -11,6 +11,8 @@ from envs_node.actors.desktop.guest.answer import Fields, RefusedError
 
 EXECUTE_TIMEOUT_S = 120
 PYTHON_TIMEOUT_S = 30
+_launched: list[subprocess.Popen[bytes]] = []
+"""Programs that run, or whose end nobody has asked for yet; the last launched last."""
 
 
 def _command_of(request: Fields) -> tuple[Any, bool]:
@@ -57,7 +59,7 @@ def launch(request: Fields) -> str:
     """Start a command and leave it running."""
     try:
         command, is_shell = _command_of(request)
-        subprocess.Popen(
+        program = subprocess.Popen(
             command,
             shell=is_shell,
             start_new_session=True,
@@ -68,8 +70,16 @@ def launch(request: Fields) -> str:
         )
     except (OSError, ValueError, IndexError) as error:
         raise RefusedError(500, {"status": "error", "message": str(error)}) from error
+    _launched[:] = [*(other for other in _launched if other.poll() is None), program]
     text = command if isinstance(command, str) else " ".join(command)
     return f"{text} launched successfully"
+
+
+def launched(_request: Fields) -> Fields:
+    """How the program that was launched last has ended. OSWorld's server says nothing of it."""
+    if not _launched:
+        raise RefusedError(404, {"status": "error", "message": "nothing was launched"})
+    return {"pid": _launched[-1].pid, "returncode": _launched[-1].poll()}
 
 
 def run_python(request: Fields) -> Fields:

@@ -31,6 +31,7 @@ _GET: Mapping[str, _Route] = {
     "/terminal": lambda _: {"output": None, "status": "success"},
     "/accessibility": windows.accessibility,
     "/platform": lambda _: "Linux",
+    "/setup/launched": programs.launched,
     "/health": lambda _: {"status": "ok"},
 }
 _POST: Mapping[str, _Route] = {
