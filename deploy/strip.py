@@ -9,7 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from envs_node.messages.actions import Action, Click, Drag, Key, Move, Scroll, Type
+from envs_node.messages.actions import (
+    Action,
+    Click,
+    Drag,
+    Key,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
+    Move,
+    Scroll,
+    Type,
+)
 
 THUMB_PX = 480
 CELL_PX = 40
@@ -164,7 +176,13 @@ def _draw_action(thumb: Image.Image, action: Action, scale: float) -> None:
     """A ring where it pointed, a line where it dragged, the words that it typed."""
     draw = ImageDraw.Draw(thumb)
     match action:
-        case Click(x=x, y=y) | Move(x=x, y=y) | Scroll(x=x, y=y):
+        case (
+            Click(x=x, y=y)
+            | Move(x=x, y=y)
+            | MouseDown(x=x, y=y)
+            | MouseUp(x=x, y=y)
+            | Scroll(x=x, y=y)
+        ):
             _ring(draw, x * scale, y * scale)
         case Drag(path=path):
             points = [(point.x * scale, point.y * scale) for point in path]
@@ -175,6 +193,10 @@ def _draw_action(thumb: Image.Image, action: Action, scale: float) -> None:
             _tag(thumb, f"types {text!r}")
         case Key(keys=keys):
             _tag(thumb, f"presses {'+'.join(keys)}")
+        case KeyDown(key=key):
+            _tag(thumb, f"holds {key} down")
+        case KeyUp(key=key):
+            _tag(thumb, f"lets {key} go")
 
 
 def _ring(draw: ImageDraw.ImageDraw, x: float, y: float) -> None:

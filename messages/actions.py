@@ -29,17 +29,34 @@ class Click(Message, frozen=True, kw_only=True):
     x: int
     y: int
     button: int = 1
-    """X11 numbering: 1 left, 2 middle, 3 right."""
+    """X11 numbering: 1 left, 2 middle, 3 right, 8 back, 9 forward; 4 to 7 are the wheel's."""
     count: int = 1
     keys: tuple[str, ...] = ()
     target: Target | None = None
 
 
 class Move(Message, frozen=True, kw_only=True):
-    """Move the pointer to a point."""
+    """Move the pointer to a point, holding `keys`."""
 
     x: int
     y: int
+    keys: tuple[str, ...] = ()
+
+
+class MouseDown(Message, frozen=True, kw_only=True):
+    """Press a button at a point and keep it down, over all actions until `MouseUp`."""
+
+    x: int
+    y: int
+    button: int = 1
+
+
+class MouseUp(Message, frozen=True, kw_only=True):
+    """Let go of a button at a point."""
+
+    x: int
+    y: int
+    button: int = 1
 
 
 class Drag(Message, frozen=True, kw_only=True):
@@ -70,6 +87,23 @@ class Key(Message, frozen=True, kw_only=True):
     """Press a chord, released in reverse order. Lower case names: `ctrl`, `s`, `enter`, `f2`."""
 
     keys: tuple[str, ...]
+    """Names of `messages.keys`; a character names its own key."""
+    count: int = 1
+    """How often it is pressed."""
+    hold_ms: int = 0
+    """How long it is kept down each time."""
+
+
+class KeyDown(Message, frozen=True, kw_only=True):
+    """Press a key and keep it down, over all actions until `KeyUp`."""
+
+    key: str
+
+
+class KeyUp(Message, frozen=True, kw_only=True):
+    """Let go of a key."""
+
+    key: str
 
 
 class Wait(Message, frozen=True, kw_only=True):
@@ -90,4 +124,7 @@ class Fail(Message, frozen=True, kw_only=True):
     reason: str = ""
 
 
-Action = Click | Move | Drag | Type | Scroll | Key | Wait | Finish | Fail
+Action = (
+    Click | Move | MouseDown | MouseUp | Drag | Type | Scroll
+    | Key | KeyDown | KeyUp | Wait | Finish | Fail
+)  # fmt: skip

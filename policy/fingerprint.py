@@ -13,11 +13,16 @@ from envs_node.messages.actions import (
     Fail,
     Finish,
     Key,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
     Move,
     Scroll,
     Type,
     Wait,
 )
+from envs_node.messages.keys import UnknownKeyError, canonical_chord
 
 GRID_PX = 50
 FingerprintMode = Literal["element", "grid"]
@@ -32,8 +37,12 @@ def fingerprint(action: Action, mode: FingerprintMode = "element", grid_px: int 
     match action:
         case Click(button=button, count=count, keys=keys):
             return f"click {_held(keys)}{button}x{count} {_place(action, mode, grid_px)}"
-        case Move(x=x, y=y):
-            return f"move {_cell(x, y, grid_px)}"
+        case Move(x=x, y=y, keys=keys):
+            return f"move {_held(keys)}{_cell(x, y, grid_px)}"
+        case MouseDown(x=x, y=y, button=button):
+            return f"mousedown {button} {_cell(x, y, grid_px)}"
+        case MouseUp(x=x, y=y, button=button):
+            return f"mouseup {button} {_cell(x, y, grid_px)}"
         case Drag(path=path, button=button, keys=keys):
             ends = " to ".join(_cell(at.x, at.y, grid_px) for at in (*path[:1], *path[-1:]))
             return f"drag {_held(keys)}{button} {ends}"
@@ -43,8 +52,14 @@ def fingerprint(action: Action, mode: FingerprintMode = "element", grid_px: int 
         case Scroll(x=x, y=y, dx=dx, dy=dy, keys=keys):
             direction = f"{_sign(dx)}{_sign(dy)}"
             return f"scroll {_held(keys)}{direction} {_cell(x, y, grid_px)}"
-        case Key(keys=keys):
-            return f"key {'+'.join(_ordered(keys))}"
+        case Key(keys=keys, count=count, hold_ms=hold_ms):
+            # How long a chord is held matters as little as how far the wheel turns.
+            extra = f" x{count}" * (count != 1) + " held" * (hold_ms > 0)
+            return f"key {'+'.join(_ordered(keys))}{extra}"
+        case KeyDown(key=key):
+            return f"keydown {'+'.join(_ordered((key,)))}"
+        case KeyUp(key=key):
+            return f"keyup {'+'.join(_ordered((key,)))}"
         case Wait():
             return "wait"
         case Finish():
@@ -84,6 +99,13 @@ def _sign(notches: int) -> str:
 
 
 def _ordered(keys: tuple[str, ...]) -> list[str]:
-    lower = [key.lower() for key in keys]
+    """Modifiers first, each key by its one name. A capital letter is one with Shift."""
+    try:
+        names = canonical_chord(keys)
+    except UnknownKeyError:
+        names = tuple(key.lower() for key in keys)  # no desktop will press it
+    capitals = [name for name in names if len(name) == 1 and name.isupper() and name.isascii()]
+    names = (*names, "shift") if capitals else names
+    lower = [name.lower() if name in capitals else name for name in names]
     held = [key for key in MODIFIERS if key in lower]
     return held + [key for key in lower if key not in MODIFIERS]

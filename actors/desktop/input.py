@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
-from Xlib import X
-from Xlib.ext import xtest
-
+from envs_node.actors.desktop.delivery import Delivery
+from envs_node.actors.desktop.devices import Devices
 from envs_node.actors.desktop.errors import ActionRefusedError, DesktopLostError
-from envs_node.actors.desktop.keyboard import Keyboard
+from envs_node.actors.desktop.keyboard import Keyboard, keysyms_of_chord
 from envs_node.actors.desktop.xserver import LOST, XConnection
 from envs_node.messages.actions import (
     Action,
@@ -18,6 +18,10 @@ from envs_node.messages.actions import (
     Fail,
     Finish,
     Key,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
     Move,
     Scroll,
     Type,
@@ -25,119 +29,193 @@ from envs_node.messages.actions import (
 )
 
 WAIT_MS_MAX = 30_000
-_BUTTONS = (1, 2, 3)
-_NOTCHES_MAX = 100
+BUTTON_MAX = 9
+COUNT_MAX = 10
+NOTCHES_MAX = 100
+KEYS_MAX = 8
+POINTS_MAX = 500
 _UP, _DOWN, _LEFT, _RIGHT = 4, 5, 6, 7
+_DELIVERY_S = 1.0
+"""So long an action waits for the application to take it in. One that is busy takes longer."""
+_DRAG_PARTS = 8
+"""Toolkits start a drag only after several motions beyond their threshold."""
 
 
 class Input:
-    """The pointer and the keyboard of one desktop."""
+    """The pointer and the keyboard of one desktop.
 
-    def __init__(self, connection: XConnection, width: int, height: int) -> None:
+    Args:
+        path: where this host sees a path of the desktop.
+    """
+
+    def __init__(
+        self, connection: XConnection, width: int, height: int, path: Callable[[str], Path]
+    ) -> None:
         self._display = connection.display
         self._width, self._height = width, height
-        self.keyboard = Keyboard(connection.display)
+        self._devices = Devices(self._display)
+        self._delivery = Delivery(self._display, path)
+        self._keyboard = Keyboard(self._display, self._devices, self._delivery.wait)
 
     def wake(self) -> None:
         """Use each device once: the first event makes the server switch its keymap."""
-        self.keyboard.hold(["shift"])
-        self.keyboard.release()
+        self._keyboard.press(("shift",))
+        self._devices.release()
         self.park()
 
     def park(self) -> None:
         """Put the pointer into the last corner, where nothing reacts to it."""
-        self._move(self._width - 1, self._height - 1)
+        self._devices.move(self._width - 1, self._height - 1)
         self._display.sync()
 
-    def perform(self, action: Action, wait_drained: Callable[[], object]) -> None:
-        """Perform an action; returns when the server has taken all of its events.
+    def perform(self, action: Action) -> None:
+        """Perform an action; returns when the application has taken it in, or is busy.
+
+        Before and after, nothing is down but what `MouseDown` and `KeyDown` keep.
 
         Raises:
-            ActionRefusedError: no such key or button, or a point beyond the screen.
-            DesktopLostError: the X server is gone.
+            ActionRefusedError: no such key or button, a point beyond the screen, or a limit;
+                nothing was done.
+            DesktopLostError: the X server is gone, a key or a button cannot be let go, or the
+                application did not read what it was typed in time.
         """
         self._check(action)
         try:
+            self._devices.settle()
             try:
-                self._perform(action, wait_drained)
+                self._perform(action)
             finally:
-                self.keyboard.release()
-                self._display.sync()
+                self._devices.settle()
+            self._delivery.is_done(_DELIVERY_S)
         except LOST as error:
             raise DesktopLostError(f"the X server is gone: {error}") from error
 
     def _check(self, action: Action) -> None:
+        self._check_points(_points_of(action))
+        self._check_keys(action)
         match action:
-            case Click(x=x, y=y) | Move(x=x, y=y) | Scroll(x=x, y=y):
-                points = [(x, y)]
-            case Drag(path=path):
-                points = [(point.x, point.y) for point in path]
-                if len(points) < 2:
-                    raise ActionRefusedError(f"a drag needs two points or more, not {len(points)}")
+            case Drag(path=path) if not 2 <= len(path) <= POINTS_MAX:
+                raise ActionRefusedError(f"a drag has 2 to {POINTS_MAX} points, not {len(path)}")
+            case Click(count=count) | Key(count=count):
+                _check_range("count", count, 1, COUNT_MAX)
+            case Scroll(dx=dx, dy=dy) if abs(dx) + abs(dy) > NOTCHES_MAX:
+                raise ActionRefusedError(f"scroll by {dx},{dy}; at most {NOTCHES_MAX} notches")
+            case Wait(wait_ms=wait_ms):
+                _check_range("wait_ms", wait_ms, 0, WAIT_MS_MAX)
             case _:
-                points = []
+                pass
+        match action:
+            case Click(button=button) | Drag(button=button) | MouseDown(button=button):
+                _check_range("button", button, 1, BUTTON_MAX)
+                if self._devices.keeps(button=button):
+                    raise ActionRefusedError(f"button {button} is down: let it go first")
+            case MouseUp(button=button):
+                _check_range("button", button, 1, BUTTON_MAX)
+                if not self._devices.keeps(button=button):
+                    raise ActionRefusedError(f"button {button} is not down")
+            case Key(count=count, hold_ms=hold_ms):
+                _check_range("count times hold_ms", count * hold_ms, 0, WAIT_MS_MAX)
+            case _:
+                pass
+
+    def _check_points(self, points: Iterable[tuple[int, int]]) -> None:
         for x, y in points:
             if not (0 <= x < self._width and 0 <= y < self._height):
                 size = f"{self._width}x{self._height}"
                 raise ActionRefusedError(f"point {x},{y} is outside the screen of {size}")
-        match action:
-            case Click(button=button) | Drag(button=button) if button not in _BUTTONS:
-                raise ActionRefusedError(f"button {button}; there are 1 left, 2 middle, 3 right")
-            case Click(count=count) if not 1 <= count <= 3:
-                raise ActionRefusedError(f"{count} clicks; 1 to 3 are possible")
-            case Scroll(dx=dx, dy=dy) if abs(dx) + abs(dy) > _NOTCHES_MAX:
-                raise ActionRefusedError(f"scroll by {dx},{dy}; at most {_NOTCHES_MAX} notches")
-            case Wait(wait_ms=wait_ms) if not 0 <= wait_ms <= WAIT_MS_MAX:
-                raise ActionRefusedError(f"wait of {wait_ms} ms; 0 to {WAIT_MS_MAX} are possible")
-            case _:
-                pass
 
-    def _perform(self, action: Action, wait_drained: Callable[[], object]) -> None:
+    def _check_keys(self, action: Action) -> None:
         match action:
-            case Click():
-                self._move(action.x, action.y)
-                self.keyboard.hold(action.keys)
-                for _ in range(action.count):
-                    self._press_button(action.button)
-            case Move():
-                self._move(action.x, action.y)
+            case Click(keys=keys) | Move(keys=keys) | Drag(keys=keys) | Scroll(keys=keys):
+                least = 0
+            case Key(keys=keys):
+                least = 1
+            case KeyDown(key=key) | KeyUp(key=key):
+                is_kept = self._devices.keeps(key=self._keyboard.code_of(key))
+                if is_kept != isinstance(action, KeyUp):
+                    raise ActionRefusedError(f"key {key} is {'' if is_kept else 'not '}down")
+                return
+            case _:
+                return
+        if not least <= len(keys) <= KEYS_MAX:
+            raise ActionRefusedError(f"{len(keys)} keys; {least} to {KEYS_MAX} are possible")
+        keysyms_of_chord(keys)
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case Click(x=x, y=y) | Scroll(x=x, y=y):
+                self._devices.move(x, y)
+                self._keyboard.press(action.keys)
+                for button in _presses_of(action):
+                    self._devices.click(button)
+            case Move(x=x, y=y):
+                self._keyboard.press(action.keys)
+                self._devices.move(x, y)
+            case MouseDown(x=x, y=y, button=button):
+                self._devices.move(x, y)
+                self._devices.press_button(button)
+                self._devices.keep(button=button)
+            case MouseUp(x=x, y=y, button=button):
+                self._devices.move(x, y)
+                self._devices.drop(button=button)
             case Drag():
                 self._drag(action)
-            case Scroll():
-                self._move(action.x, action.y)
-                self.keyboard.hold(action.keys)
-                for _ in range(abs(action.dy)):
-                    self._press_button(_DOWN if action.dy > 0 else _UP)
-                for _ in range(abs(action.dx)):
-                    self._press_button(_RIGHT if action.dx > 0 else _LEFT)
             case Type():
-                self.keyboard.type(action.text, wait_drained)
+                self._keyboard.type(action.text)
             case Key():
-                self.keyboard.hold(action.keys)
+                for _ in range(action.count):
+                    self._keyboard.press(action.keys)
+                    if action.hold_ms:
+                        self._display.sync()
+                        time.sleep(action.hold_ms / 1000)
+                    self._devices.release()
+            case KeyDown(key=key):
+                (code,) = self._keyboard.press((key,))
+                self._devices.keep(key=code)
+            case KeyUp(key=key):
+                self._devices.drop(key=self._keyboard.code_of(key))
             case Wait():
                 time.sleep(action.wait_ms / 1000)
             case Finish() | Fail():
-                pass
-
-    def _move(self, x: int, y: int) -> None:
-        xtest.fake_input(self._display, X.MotionNotify, x=x, y=y)
-
-    def _press_button(self, button: int) -> None:
-        xtest.fake_input(self._display, X.ButtonPress, button)
-        xtest.fake_input(self._display, X.ButtonRelease, button)
+                self._devices.drop_all()
 
     def _drag(self, action: Drag) -> None:
         start = action.path[0]
-        self._move(start.x, start.y)
-        self.keyboard.hold(action.keys)
-        xtest.fake_input(self._display, X.ButtonPress, action.button)
-        try:
-            for before, after in zip(action.path, action.path[1:], strict=False):
-                # Toolkits start a drag only after several motions beyond their threshold.
-                for part in range(1, 9):
-                    x = before.x + (after.x - before.x) * part // 8
-                    y = before.y + (after.y - before.y) * part // 8
-                    self._move(x, y)
-                    self._display.sync()
-        finally:
-            xtest.fake_input(self._display, X.ButtonRelease, action.button)
+        self._devices.move(start.x, start.y)
+        self._keyboard.press(action.keys)
+        self._devices.press_button(action.button)
+        for before, after in zip(action.path, action.path[1:], strict=False):
+            for part in range(1, _DRAG_PARTS + 1):
+                x = before.x + (after.x - before.x) * part // _DRAG_PARTS
+                y = before.y + (after.y - before.y) * part // _DRAG_PARTS
+                self._devices.move(x, y)
+                self._display.sync()
+
+
+def _points_of(action: Action) -> list[tuple[int, int]]:
+    match action:
+        case Drag(path=path):
+            return [(point.x, point.y) for point in path]
+        case (
+            Click(x=x, y=y)
+            | Move(x=x, y=y)
+            | MouseDown(x=x, y=y)
+            | MouseUp(x=x, y=y)
+            | Scroll(x=x, y=y)
+        ):
+            return [(x, y)]
+        case _:
+            return []
+
+
+def _presses_of(action: Click | Scroll) -> list[int]:
+    """The buttons that are pressed one after the other. A notch of the wheel is one."""
+    if isinstance(action, Click):
+        return [action.button] * action.count
+    down = [_DOWN if action.dy > 0 else _UP] * abs(action.dy)
+    return down + [_RIGHT if action.dx > 0 else _LEFT] * abs(action.dx)
+
+
+def _check_range(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise ActionRefusedError(f"{name} is {value}; {least} to {most} are possible")

@@ -1,34 +1,28 @@
-"""The keyboard: any Unicode text, exactly, whatever the keymap says.
+"""The keyboard: any Unicode text, exactly, whatever the layout says.
 
-Keysyms of the layout are typed by their own key. All others go to the keycodes that the layout
-leaves unmapped: 19 codes of two levels each make 38 slots. A slot is mapped before it is used and
-mapped anew only after what was typed with it has arrived.
+Keysyms of the layout are typed by their own key. All others go to the keycodes that the layout of a
+fresh desktop leaves unmapped: 19 codes of two levels each make 38 slots. An application looks a key
+up in the mapping that holds when it reads it. So a slot is mapped before it is used, and mapped
+anew only when the application has taken in what was typed with it.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
-from Xlib import XK, X
-from Xlib.ext import xtest
+from Xlib import XK, X, Xatom
 
+from envs_node.actors.desktop.devices import Devices, DeviceState
 from envs_node.actors.desktop.errors import ActionRefusedError
+from envs_node.messages.keys import KEYSYMS, UnknownKeyError, canonical_chord
 
-# After a change of the mapping clients must hear MappingNotify before the key; the protocol has
-# no answer that says they did. 30 ms were enough in GTK, LibreOffice, Chromium and xterm.
-_MAPPING_S = 0.03
-
-_NAMES = {
-    "ctrl": "Control_L", "shift": "Shift_L", "alt": "Alt_L", "super": "Super_L", "enter": "Return",
-    "tab": "Tab", "esc": "Escape", "escape": "Escape", "backspace": "BackSpace", "space": "space",
-    "delete": "Delete", "insert": "Insert", "home": "Home", "end": "End", "pageup": "Prior",
-    "pagedown": "Next", "up": "Up", "down": "Down", "left": "Left", "right": "Right",
-    "menu": "Menu", "capslock": "Caps_Lock", "printscreen": "Print", "pause": "Pause",
-    "numlock": "Num_Lock", "scrolllock": "Scroll_Lock", "return": "Return", "del": "Delete",
-    **{f"f{number}": f"F{number}" for number in range(1, 13)},
-}  # fmt: skip
+Place: TypeAlias = tuple[int, int]
+"""A keycode, and whether Shift goes with it."""
+_SPARE_CODES = "_ENVS_SPARE_KEYCODES"
+"""Property of the root window: a copy of a desktop finds there which codes are its slots."""
+_CHUNK = 500
+"""So many characters are on their way at most, however late the application is."""
 _CONTROLS = {"\n": 0xFF0D, "\t": 0xFF09}
 
 
@@ -46,93 +40,173 @@ def keysym_of_character(character: str) -> int:
     return code if code < 0x100 else 0x01000000 | code
 
 
-def keysym_of_name(name: str) -> int:
-    """The keysym of a canonical key name, or of a single character.
+def keysyms_of_chord(names: tuple[str, ...]) -> list[int]:
+    """The keysyms of keys that are pressed together, by any of their names.
 
     Raises:
         ActionRefusedError: there is no such key.
     """
-    if len(name) == 1:
-        return keysym_of_character(name)
-    if name not in _NAMES:
-        raise ActionRefusedError(f"no key is named {name!r}; known are {', '.join(_NAMES)}")
-    return int(XK.string_to_keysym(_NAMES[name]))
+    try:
+        keys = canonical_chord(names)
+    except UnknownKeyError as error:
+        raise ActionRefusedError(str(error)) from error
+    return [
+        int(XK.string_to_keysym(KEYSYMS[key])) if key in KEYSYMS else keysym_of_character(key)
+        for key in keys
+    ]
 
 
 class Keyboard:
-    """The keys of one desktop. Call `release` when an action failed half way."""
+    """The keys of one desktop.
 
-    def __init__(self, display: Any) -> None:
+    Args:
+        wait_delivered: returns once the application has taken in all that was typed.
+    """
+
+    def __init__(
+        self, display: Any, devices: Devices, wait_delivered: Callable[[], object]
+    ) -> None:
         self._display = display
-        self._held: list[int] = []
-        self._fixed: dict[int, tuple[int, int]] = {}
-        self._slots: dict[tuple[int, int], int] = {}
+        self._devices = devices
+        self._wait_delivered = wait_delivered
+        self._first = display.display.info.min_keycode
+        self._rows: list[tuple[int, ...]] = []
+        self._group = 0
+        self._fixed: dict[int, Place] = {}
+        self._slots: dict[Place, int] = {}
         """Slot to its keysym, least recently used first; 0 for none."""
-        first = display.display.info.min_keycode
-        rows = display.get_keyboard_mapping(first, display.display.info.max_keycode - first + 1)
-        modifiers = {code for row in display.get_modifier_mapping() for code in row}
-        for code, row in enumerate(rows, first):
-            if not any(row) and code not in modifiers:
-                self._slots.update({(code, 0): 0, (code, 1): 0})
-            for level, keysym in enumerate(row[:2]):
-                if keysym:
-                    self._fixed.setdefault(keysym, (code, level))
-        self._shift = self._fixed[int(XK.XK_Shift_L)][0]
+        self._used: set[Place] = set()
+        """Slots that were typed with since the application was last known to have read all."""
+        self._read(devices.state(), self._spare_codes())
 
-    def type(self, text: str, wait_drained: Callable[[], object]) -> None:
+    def type(self, text: str) -> None:
         """Type a text.
 
-        Args:
-            wait_drained: returns once what was typed so far has been taken in.
+        Raises:
+            ActionRefusedError: a character of it is on no key; nothing was typed.
+            DesktopLostError: the application does not take it in.
         """
-        keysyms = [keysym_of_character(character) for character in text.replace("\r\n", "\n")]
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        keysyms = [keysym_of_character(character) for character in text]
+        state = self._refresh()
+        if state.is_caps_locked:
+            self._tap(self._fixed[int(XK.XK_Caps_Lock)])
         for number, chunk in enumerate(self._chunks(keysyms)):
             if number:
-                wait_drained()
+                self._wait_delivered()
+                self._used.clear()
             placed = self._place(chunk)
             for keysym in chunk:
-                code, level = placed[keysym]
-                if level:
-                    self.press(self._shift)
-                self.press(code)
-                self.release()
+                self._tap(placed[keysym])
             self._display.sync()
+        if state.is_caps_locked:
+            self._tap(self._fixed[int(XK.XK_Caps_Lock)])
 
-    def hold(self, names: Iterable[str]) -> None:
-        """Press keys one after the other and keep them down until `release`."""
-        keysyms = [keysym_of_name(name) for name in names]
+    def press(self, names: tuple[str, ...]) -> list[int]:
+        """Press keys one after the other; they stay down. Returns their codes.
+
+        Raises:
+            ActionRefusedError: there is no such key; nothing was pressed.
+        """
+        keysyms = keysyms_of_chord(names)
+        state = self._refresh()
         placed = self._place(keysyms)
+        down = set(state.keys)
+        codes = []
         for keysym in keysyms:
             code, level = placed[keysym]
-            if level and self._shift not in self._held:
-                self.press(self._shift)
-            self.press(code)
+            for wanted in (self._shift, code) if level else (code,):
+                if wanted not in down:
+                    self._devices.press_key(wanted)
+                    down.add(wanted)
+            codes.append(code)
+        return codes
 
-    def press(self, code: int) -> None:
-        """Press a key by its code."""
-        xtest.fake_input(self._display, X.KeyPress, code)
-        self._held.append(code)
+    def code_of(self, name: str) -> int:
+        """The code of the key that `press` would press.
 
-    def release(self) -> None:
-        """Let go of every key that is down, last first."""
-        while self._held:
-            xtest.fake_input(self._display, X.KeyRelease, self._held.pop())
+        Raises:
+            ActionRefusedError: there is no such key.
+        """
+        (keysym,) = keysyms_of_chord((name,))
+        self._refresh()
+        known = {keysym: place for place, keysym in self._slots.items()} | self._fixed
+        return known.get(keysym, (0, 0))[0]
 
-    def _chunks(self, keysyms: list[int]) -> Iterable[list[int]]:
+    @property
+    def _shift(self) -> int:
+        return self._fixed[int(XK.XK_Shift_L)][0]
+
+    def _tap(self, place: Place) -> None:
+        code, level = place
+        if level and not self._devices.keeps(key=self._shift):
+            self._devices.press_key(self._shift)
+        self._devices.press_key(code)
+        self._devices.release()
+
+    def _spare_codes(self) -> list[int]:
+        """The codes that the layout left unmapped when this desktop, or its origin, was fresh."""
+        root, atom = self._display.screen().root, self._display.intern_atom(_SPARE_CODES)
+        noted = root.get_full_property(atom, Xatom.CARDINAL)
+        if noted is not None:
+            return [int(code) for code in noted.value]
+        modifiers = {code for row in self._display.get_modifier_mapping() for code in row}
+        rows = self._mapping()
+        spare = [
+            code for code, row in enumerate(rows, self._first)
+            if not any(row) and code not in modifiers
+        ]  # fmt: skip
+        root.change_property(atom, Xatom.CARDINAL, 32, spare)
+        return spare
+
+    def _mapping(self) -> list[tuple[int, ...]]:
+        last = self._display.display.info.max_keycode
+        rows = self._display.get_keyboard_mapping(self._first, last - self._first + 1)
+        return [tuple(row) for row in rows]
+
+    def _refresh(self) -> DeviceState:
+        """Read the mapping again: the guest may have chosen another layout meanwhile."""
+        self._display.change_keyboard_control(auto_repeat_mode=X.AutoRepeatModeOff)
+        state = self._devices.state()
+        self._read(state, sorted({code for code, _ in self._slots}))
+        return state
+
+    def _read(self, state: DeviceState, spare: list[int]) -> None:
+        """Learn which key has which keysym now, and what is in the slots."""
+        rows = self._mapping()
+        if rows == self._rows and state.group == self._group:
+            return
+        self._rows, self._group = rows, state.group
+        is_first = not self._slots
+        places = [(code, level) for code in spare for level in (0, 1)]
+        for place in places if is_first else list(self._slots):
+            code, level = place
+            keysym = rows[code - self._first][level]
+            is_ours = is_first or self._slots[place] == keysym
+            self._slots[place] = keysym if is_ours else 0
+        self._fixed = {}
+        for code, row in enumerate(rows, self._first):
+            if code not in spare:
+                for level, keysym in enumerate(_levels(row, state.group)):
+                    if keysym:
+                        self._fixed.setdefault(keysym, (code, level))
+
+    def _chunks(self, keysyms: list[int]) -> Iterator[list[int]]:
         """Split so that no chunk needs more slots than there are."""
         chunk: list[int] = []
         foreign: set[int] = set()
         for keysym in keysyms:
-            if keysym not in self._fixed and keysym not in foreign:
-                if len(foreign) == len(self._slots):
-                    yield chunk
-                    chunk, foreign = [], set()
+            is_new = keysym not in self._fixed and keysym not in foreign
+            if len(chunk) == _CHUNK or (is_new and len(foreign) == len(self._slots)):
+                yield chunk
+                chunk, foreign = [], set()
+            if keysym not in self._fixed:
                 foreign.add(keysym)
             chunk.append(keysym)
         if chunk:
             yield chunk
 
-    def _place(self, keysyms: list[int]) -> dict[int, tuple[int, int]]:
+    def _place(self, keysyms: Iterable[int]) -> dict[int, Place]:
         """Give every keysym a key, mapping slots anew where needed."""
         wanted = dict.fromkeys(keysym for keysym in keysyms if keysym not in self._fixed)
         placed = {keysym: slot for slot, keysym in self._slots.items() if keysym in wanted}
@@ -142,13 +216,32 @@ class Keyboard:
             if keysym not in placed:
                 placed[keysym] = free.pop(0)
                 changed.add(placed[keysym][0])
-            slot = placed[keysym]
+        if any(code in changed for code, _ in self._used):
+            self._wait_delivered()
+            self._used.clear()
+        for keysym, slot in placed.items():
             self._slots.pop(slot)
             self._slots[slot] = keysym  # now the most recently used
         for code in changed:
             lower, upper = self._slots[code, 0], self._slots[code, 1]
+            # Alone, a capital letter would become the Shift level of its small one.
+            lower, upper = lower or upper, upper or lower
             self._display.change_keyboard_mapping(code, [(lower, upper, lower, upper)])
         if changed:
             self._display.sync()
-            time.sleep(_MAPPING_S)
+            self._wait_delivered()  # it has heard of the new mapping, which no answer would say
+        self._used.update(placed.values())
         return {**self._fixed, **placed}
+
+
+def _levels(row: tuple[int, ...], group: int) -> tuple[int, ...]:
+    """What a key gives without and with Shift, in the layout that is chosen.
+
+    The core protocol tells two layouts apart; beyond, only the keys that all have in common count.
+    """
+    first, second = row[:2], row[2:4]
+    if group == 0:
+        return first
+    if group == 1:
+        return second if any(second) else first
+    return first if first == second else ()

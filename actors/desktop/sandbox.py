@@ -124,7 +124,7 @@ class Sandbox:
         session = self._living()
         session.require_whole()
         with session.watched():
-            session.input.perform(action, self.wait_still)
+            session.input.perform(action)
         self._input_ns = time.time_ns()
         return self.observe()
 

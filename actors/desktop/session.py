@@ -174,7 +174,7 @@ class Session:
         self._begin("wm", "openbox", "--sm-disable", "--config-file", "/etc/xdg/openbox/rc.xml")
         self.screen = Screen(self.path(_X_SOCKET), self.width, self.height)
         self._closers.append(self.screen)
-        self.input = Input(self.connection, self.width, self.height)
+        self.input = Input(self.connection, self.width, self.height, self.path)
         self.input.wake()
         root = f"/proc/{self.pid}/root"
         self.accessibility = AccessibilityBus(f"{root}{_BUS}", root, START_TIMEOUT_S)

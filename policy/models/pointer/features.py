@@ -99,7 +99,7 @@ def operation_of(action: Action) -> int:
             return 2
         case Type():
             return vocabulary.TYPE
-        case Key():
+        case Key(count=1, hold_ms=0):
             return vocabulary.KEY
         case Finish():
             return vocabulary.FINISH

@@ -1,0 +1,153 @@
+"""Delivery: knows when an application has taken in what was typed, by evidence and not by time.
+
+An application answers `_NET_WM_PING` in its turn, after every event that was sent to it before: who
+answers has read them. A program that knows no pings (xterm) has read them when it sleeps, and still
+sleeps without having run after the server has answered us twice in between: the server has by then
+sent it all there was, and any of that would have woken it.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from Xlib import X, error
+from Xlib.ext import res
+from Xlib.protocol import event
+
+from envs_node.actors.desktop.errors import DesktopLostError
+
+TIMEOUT_S = 20.0
+_LOOK_S = 0.05
+"""How often it is looked whether the window that was asked is still the one with the keyboard."""
+_POLL_S = 0.002
+_DEPTH_MAX = 16
+
+
+class Delivery:
+    """Waits for the application that has the keyboard.
+
+    Args:
+        display: a connection whose events nobody else reads.
+        path: where this host sees a path of the desktop.
+    """
+
+    def __init__(self, display: Any, path: Callable[[str], Path]) -> None:
+        self._display = display
+        self._path = path
+        self._root = display.screen().root
+        self._protocols = display.intern_atom("WM_PROTOCOLS")
+        self._ping = display.intern_atom("_NET_WM_PING")
+        self._numbers = count(1)
+
+    def wait(self, timeout_s: float = TIMEOUT_S) -> None:
+        """Return once it has taken in all input that was made so far.
+
+        Raises:
+            DesktopLostError: it has not within the timeout. What it will make of it is unknown.
+        """
+        if not self.is_done(timeout_s):
+            raise DesktopLostError(
+                f"the application with the keyboard took in no input for {timeout_s:g} s"
+            )
+
+    def is_done(self, timeout_s: float) -> bool:
+        """Whether it has taken in all input that was made so far, within the timeout."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            window = self._focus()
+            if window is None:
+                return True
+            try:
+                asked = self._who_answers(window)
+                if self._is_answered(asked, deadline) if asked else self._rests(window, deadline):
+                    return True
+            except error.XError:  # the window is gone: look who has the keyboard now
+                pass
+            if time.monotonic() > deadline:
+                return False
+
+    def _focus(self) -> Any:
+        """The window that keys go to; none when they go to nobody."""
+        focus = self._display.get_input_focus().focus
+        if focus == X.PointerRoot:
+            focus = self._root.query_pointer().child
+        return None if isinstance(focus, int) or focus.id == self._root.id else focus
+
+    def _who_answers(self, window: Any) -> Any:
+        """The window of the same application that answers pings."""
+        for _ in range(_DEPTH_MAX):
+            listed = window.get_property(self._protocols, X.AnyPropertyType, 0, 64)
+            if listed is not None and listed.format == 32 and self._ping in listed.value:
+                return window
+            window = window.query_tree().parent
+            if isinstance(window, int) or window.id == self._root.id:
+                return None
+        return None
+
+    def _is_answered(self, window: Any, deadline: float) -> bool:
+        """Ping a window. False when it is late, or no longer the one with the keyboard."""
+        number = next(self._numbers)
+        data = (32, [self._ping, number, window.id, 0, 0])
+        self._root.change_attributes(event_mask=X.SubstructureNotifyMask)
+        try:
+            window.send_event(event.ClientMessage(
+                window=window, client_type=self._protocols, data=data
+            ))  # fmt: skip
+            while time.monotonic() < deadline:
+                if self._has_pong(number, _LOOK_S):
+                    return True
+                window.get_geometry()
+            return False
+        finally:
+            self._root.change_attributes(event_mask=X.NoEventMask)
+            self._display.sync()
+            while self._display.pending_events():
+                self._display.next_event()
+
+    def _has_pong(self, number: int, timeout_s: float) -> bool:
+        self._display.flush()
+        deadline = time.monotonic() + timeout_s
+        while (left := deadline - time.monotonic()) > 0:
+            if not self._display.pending_events():
+                select.select([self._display.fileno()], [], [], left)
+                continue
+            heard = self._display.next_event()
+            if heard.type == X.ClientMessage and heard.client_type == self._protocols:
+                format_bits, data = heard.data
+                if format_bits == 32 and list(data[:2]) == [self._ping, number]:
+                    return True
+        return False
+
+    def _rests(self, window: Any, deadline: float) -> bool:
+        """Whether the process of a window sleeps while there is nothing left to send to it."""
+        folder = self._process(window)
+        while folder is not None and time.monotonic() < deadline:
+            self._display.sync()
+            before = _runs_of(folder)
+            for _ in range(2):
+                self._display.sync()
+            if before and before == _runs_of(folder):
+                return True
+            time.sleep(_POLL_S)
+        return folder is None
+
+    def _process(self, window: Any) -> Path | None:
+        specs = [{"client": window.id, "mask": res.LocalClientPIDMask}]
+        for answer in res.query_client_ids(self._display, specs).ids:
+            if answer.value:
+                return self._path(f"/proc/{answer.value[0]}")
+        return None
+
+
+def _runs_of(folder: Path) -> str:
+    """How often and how long a process has run, if it sleeps; else nothing."""
+    try:
+        state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+        return (folder / "schedstat").read_text() if state == "S" else ""
+    except OSError:  # it has ended, and reads no more
+        return "ended"

@@ -1,0 +1,92 @@
+"""Text is typed exactly, read back from the application that took it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from envs_node.actors.desktop.sandbox import Sandbox
+from envs_node.messages.actions import Type
+from tests.actors.desktop.looking import shell
+from tests.actors.desktop.typing_places import (
+    distinct,
+    open_place,
+    type_into,
+    whole_set,
+)
+
+pytestmark = pytest.mark.live
+QUICK = ("mousepad", "xterm")
+ROUNDS = 20
+STOP_S = 0.3
+
+
+@contextmanager
+def stopping(sandbox: Sandbox, program: str) -> Iterator[list[int]]:
+    """Stop a program for 300 ms, again and again, and let it run for a moment in between."""
+    (number, *_) = shell(sandbox, f"pidof -s {program}").split()
+    stat = f"/proc/{sandbox.guest_pid}/root/proc/{number}/status"
+    host_pid = _host_pid(sandbox.guest_pid, int(number))
+    assert os.path.exists(stat)
+    stops: list[int] = []
+    is_over = threading.Event()
+
+    def stop() -> None:
+        while not is_over.is_set():
+            os.kill(host_pid, signal.SIGSTOP)
+            time.sleep(STOP_S)
+            os.kill(host_pid, signal.SIGCONT)
+            stops.append(1)
+            is_over.wait(0.1)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    try:
+        yield stops
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _host_pid(guest_pid: int, number: int) -> int:
+    """The pid on this host of a process that calls itself `number` in a desktop."""
+    space = os.readlink(f"/proc/{guest_pid}/ns/pid")
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{name}/ns/pid") != space:
+                continue
+            with open(f"/proc/{name}/status") as status:
+                (inner,) = (line for line in status if line.startswith("NSpid:"))
+        except (OSError, ValueError):
+            continue
+        if int(inner.split()[-1]) == number:
+            return int(name)
+    raise AssertionError(f"no process {number} in the desktop")
+
+
+@pytest.mark.parametrize("application", QUICK)
+def test_every_kind_of_text_is_typed_exactly(sandbox: Sandbox, application: str) -> None:
+    place = open_place(sandbox, application)
+
+    assert type_into(sandbox, place, whole_set()) == whole_set()
+
+
+@pytest.mark.parametrize("application", QUICK)
+def test_text_is_exact_though_the_application_is_stopped_amid_it(
+    sandbox: Sandbox, application: str
+) -> None:
+    place = open_place(sandbox, application)
+    text = distinct(120)
+
+    place.prepare(sandbox)
+    with stopping(sandbox, place.program) as stops:
+        sandbox._living().input.perform(Type(text=text))
+
+    assert stops
+    assert place.read(sandbox).removesuffix("\n") == text

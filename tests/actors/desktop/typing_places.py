@@ -1,0 +1,149 @@
+"""Where text is typed, and how it is read back from the application that took it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+import msgspec
+
+from envs_node.actors.desktop.sandbox import Sandbox
+from envs_node.messages.actions import Key, Type
+from tests.actors.desktop.looking import inside, shell, wait_until
+from tests.fakes_desktop import open_task
+
+ASCII = "".join(map(chr, range(0x20, 0x7F)))
+TRAPS = 'if a<b && c>d {x|y} "q" \\ ~ ^ ` <html> 998. żółw / 北京天气 / naïve — “q” €5 ñ'
+SCRIPTS = (
+    "שלום עולם", "مرحبا بالعالم", "e\u0301a\u0308o\u0302n\u0303",
+    "👩\u200d👩\u200d👧 🏳\ufe0f\u200d🌈 😀🎉",
+    "Съешь ещё", "かな カナ", "한글", "ไทย", "हिन्दी",
+)  # fmt: skip
+_RANGES = ((0xC0, 0x250), (0x391, 0x3CA), (0x410, 0x450), (0x3041, 0x3091), (0x4E00, 0x4E80))
+
+
+def distinct(number: int) -> str:
+    """So many different characters that no key of a US keyboard has."""
+    letters = (chr(code) for start, end in _RANGES for code in range(start, end))
+    return "".join(islice((letter for letter in letters if letter.isalpha()), number))
+
+
+def whole_set() -> str:
+    """Every kind of text, on lines that no terminal cuts."""
+    return "\n".join(["A" + ASCII, TRAPS, *SCRIPTS, distinct(300)])
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """An application, and how text is typed into it afresh and read back."""
+
+    argv: tuple[str, ...]
+    program: str
+    """The process that reads the keyboard."""
+    read: Callable[[Sandbox], str]
+    prepare: Callable[[Sandbox], None] = lambda sandbox: None
+    """Empty what was typed before and put the caret there."""
+    has_lines: bool = True
+    files: tuple[tuple[str, bytes], ...] = ()
+
+
+def open_place(sandbox: Sandbox, name: str) -> Place:
+    """Start over with an application."""
+    place = PLACES[name]
+    sandbox.reset(open_task(*place.argv, files=dict(place.files)))
+    return place
+
+
+def type_into(sandbox: Sandbox, place: Place, text: str) -> str:
+    """Type a text into an application; returns what it then has."""
+    place.prepare(sandbox)
+    sandbox.act(Type(text=text if place.has_lines else text.replace("\n", " ")))
+    found = ""
+
+    def is_there() -> bool:
+        nonlocal found
+        found = place.read(sandbox)
+        return _lines(found) == _lines(text)
+
+    if place.has_lines:
+        wait_until(is_there)
+        return _lines(found)
+    return place.read(sandbox)
+
+
+def _lines(text: str) -> str:
+    return text.removesuffix("\n")
+
+
+def clipboard(sandbox: Sandbox) -> str:
+    """What an application has copied."""
+    return shell(sandbox, "xclip -selection clipboard -o -t UTF8_STRING")
+
+
+def _save_notes(sandbox: Sandbox) -> str:
+    sandbox.act(Key(keys=("ctrl", "s")))
+    return inside(sandbox, "/home/user/notes.txt").read_text()
+
+
+def _clear(sandbox: Sandbox) -> None:
+    sandbox.act(Key(keys=("ctrl", "a")))
+    sandbox.act(Key(keys=("delete",)))
+
+
+def _copy_all(sandbox: Sandbox) -> str:
+    sandbox.act(Key(keys=("ctrl", "a")))
+    sandbox.act(Key(keys=("ctrl", "c")))
+    return clipboard(sandbox)
+
+
+def _start_cat(sandbox: Sandbox) -> None:
+    sandbox.act(Type(text="cat > notes.txt\n"))
+
+
+def _end_cat(sandbox: Sandbox) -> str:
+    sandbox.act(Key(keys=("enter",)))
+    sandbox.act(Key(keys=("ctrl", "d")))
+    return inside(sandbox, "/home/user/notes.txt").read_text()
+
+
+def _to_first_cell(sandbox: Sandbox) -> None:
+    sandbox.act(Key(keys=("escape",)))
+    sandbox.act(Key(keys=("ctrl", "home")))
+    sandbox.act(Key(keys=("delete",)))
+
+
+def _copy_cell(sandbox: Sandbox) -> str:
+    sandbox.act(Key(keys=("enter",)))
+    sandbox.act(Key(keys=("ctrl", "home")))
+    sandbox.act(Key(keys=("ctrl", "c")))
+    return clipboard(sandbox)
+
+
+_OFFICE = ("soffice", "--norestore", "--nologo")
+_PAGE = (
+    b"<!doctype html><meta charset=utf-8><title>Page</title><textarea autofocus rows=20 cols=80>"
+)
+_NOTES = (("notes.txt", b""),)
+PLACES = {
+    "mousepad": Place(
+        argv=("mousepad", "/home/user/notes.txt"), program="mousepad", files=_NOTES,
+        prepare=_clear, read=_save_notes,
+    ),
+    "xterm": Place(argv=("xterm",), program="xterm", prepare=_start_cat, read=_end_cat),
+    "gedit": Place(
+        argv=("gedit", "/home/user/notes.txt"), program="gedit", files=_NOTES,
+        prepare=_clear, read=_save_notes,
+    ),
+    "writer": Place(
+        argv=(*_OFFICE, "--writer"), program="soffice.bin", prepare=_clear, read=_copy_all
+    ),
+    "calc": Place(
+        argv=(*_OFFICE, "--calc"), program="soffice.bin", has_lines=False,
+        prepare=_to_first_cell, read=_copy_cell,
+    ),
+    "chromium": Place(
+        argv=("chromium", "--no-sandbox", "--no-first-run", "--disable-gpu",
+              "--password-store=basic", "--force-renderer-accessibility",
+              "file:///home/user/page.html"),
+        program="chromium", files=(("page.html", _PAGE),), prepare=_clear, read=_copy_all,
+    ),
+}  # fmt: skip
