@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import msgspec
@@ -13,6 +14,9 @@ from envs_node.actors.desktop.errors import DesktopLostError
 _BUTTON_BITS = {button: X.Button1Mask << (button - 1) for button in range(1, 6)}
 """The server says no more than these of what is down."""
 _GROUP_SHIFT = 13
+_THAW_S = 5.0
+"""A click may freeze the pointer until the window manager has decided whom to give it to."""
+_POLL_S = 0.002
 
 
 class DeviceState(msgspec.Struct, frozen=True):
@@ -115,15 +119,17 @@ class Devices:
         self.release()
         state = self.state()
         stray = self._stray(state)
-        if stray:
-            for event in sorted(stray):
-                xtest.fake_input(self._display, *event)
+        for event in sorted(stray):
+            xtest.fake_input(self._display, *event)
+        deadline = time.monotonic() + _THAW_S
+        while stray:
+            if time.monotonic() > deadline:
+                kinds = {X.KeyRelease: "key", X.ButtonRelease: "button"}
+                names = ", ".join(f"{kinds[kind]} {number}" for kind, number in sorted(stray))
+                raise DesktopLostError(f"{names} stays down though it was let go")
+            time.sleep(_POLL_S)
             state = self.state()
             stray = self._stray(state)
-        if stray:
-            kinds = {X.KeyRelease: "key", X.ButtonRelease: "button"}
-            names = ", ".join(f"{kinds[kind]} {number}" for kind, number in sorted(stray))
-            raise DesktopLostError(f"{names} stays down though it was let go")
         self._kept -= {
             (kind, number)
             for kind, number in self._kept

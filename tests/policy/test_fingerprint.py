@@ -13,6 +13,10 @@ from envs_node.messages.actions import (
     Fail,
     Finish,
     Key,
+    KeyDown,
+    KeyUp,
+    MouseDown,
+    MouseUp,
     Move,
     Point,
     Scroll,
@@ -35,16 +39,20 @@ actions: st.SearchStrategy[Action] = st.one_of(
         Click,
         x=pixels,
         y=pixels,
-        button=st.integers(1, 3),
+        button=st.integers(1, 9),
         count=st.integers(1, 3),
         keys=chords,
         target=targets,
     ),
-    st.builds(Move, x=pixels, y=pixels),
+    st.builds(Move, x=pixels, y=pixels, keys=chords),
+    st.builds(MouseDown, x=pixels, y=pixels, button=st.integers(1, 9)),
+    st.builds(MouseUp, x=pixels, y=pixels, button=st.integers(1, 9)),
+    st.builds(KeyDown, key=texts),
+    st.builds(KeyUp, key=texts),
     st.builds(Drag, path=st.lists(points, max_size=4).map(tuple), keys=chords),
     st.builds(Type, text=texts),
     st.builds(Scroll, x=pixels, y=pixels, dx=notches, dy=notches, keys=chords),
-    st.builds(Key, keys=chords),
+    st.builds(Key, keys=chords, count=st.integers(1, 3), hold_ms=st.integers(0, 3000)),
     st.builds(Wait, wait_ms=st.integers(0, 5000)),
     st.builds(Finish, answer=texts),
     st.builds(Fail, reason=texts),
@@ -112,6 +120,29 @@ def test_modifiers_have_no_order_and_no_case(held: list[str]) -> None:
     assert fingerprint(Click(x=1, y=1, keys=keys)) == fingerprint(
         Click(x=1, y=1, keys=tuple(sorted(held)))
     )
+
+
+def test_a_key_has_one_name_in_every_spelling_and_a_capital_is_one_with_shift() -> None:
+    assert fingerprint(Key(keys=("Page_Down",))) == fingerprint(Key(keys=("pgdn",)))
+    assert fingerprint(Key(keys=("escape",))) == fingerprint(Key(keys=("esc",)))
+    assert fingerprint(KeyDown(key="Control_L")) == fingerprint(KeyDown(key="ctrl"))
+    assert fingerprint(Key(keys=("S",))) == fingerprint(Key(keys=("shift", "s")))
+    assert fingerprint(Key(keys=("S",))) != fingerprint(Key(keys=("s",)))
+
+
+def test_a_key_is_named_by_how_often_and_whether_it_is_held_and_not_how_long() -> None:
+    held = fingerprint(Key(keys=("w",), hold_ms=500))
+
+    assert held == fingerprint(Key(keys=("w",), hold_ms=2500))
+    assert len({held, *(fingerprint(Key(keys=("w",), count=count)) for count in (1, 2))}) == 3
+    assert fingerprint(KeyDown(key="w")) != fingerprint(KeyUp(key="w"))
+
+
+def test_a_button_that_is_kept_down_is_named_by_its_cell() -> None:
+    down = fingerprint(MouseDown(x=10, y=10))
+
+    assert down == fingerprint(MouseDown(x=49, y=49))
+    assert len({down, fingerprint(MouseUp(x=10, y=10)), fingerprint(MouseDown(x=60, y=10))}) == 3
 
 
 def test_other_keys_of_a_chord_keep_their_order() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envs_node.actors.desktop.errors import ActionRefusedError
-from envs_node.actors.desktop.keyboard import keysym_of_character, keysym_of_name
+from envs_node.actors.desktop.keyboard import keysym_of_character, keysyms_of_chord
 
 
 @given(st.characters(min_codepoint=0x20, exclude_categories=["Cc", "Cs"]))
@@ -23,12 +23,15 @@ def test_a_control_character_is_refused(character: str) -> None:
         keysym_of_character(character)
 
 
-def test_names_of_keys_are_the_canonical_ones() -> None:
-    assert keysym_of_name("enter") == 0xFF0D
-    assert keysym_of_name("f2") == 0xFFBF
-    assert keysym_of_name("s") == ord("s")
+def test_names_of_keys_are_the_canonical_ones_in_any_spelling() -> None:
+    assert keysyms_of_chord(("enter", "f2", "s", "Page_Down")) == [0xFF0D, 0xFFBF, 0x73, 0xFF56]
+
+
+def test_a_capital_letter_counts_alone_and_not_beside_a_command_key() -> None:
+    assert keysyms_of_chord(("S",)) == [ord("S")]
+    assert keysyms_of_chord(("ctrl", "S")) == keysyms_of_chord(("ctrl", "s"))
 
 
 def test_an_unknown_key_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ActionRefusedError, match="no key is named 'hyper'; known are ctrl"):
-        keysym_of_name("hyper")
+        keysyms_of_chord(("hyper",))
