@@ -13,7 +13,8 @@ from typing import NoReturn
 
 from envs_node.actors.desktop import kernel
 from envs_node.actors.desktop.bounds import Bounds
-from envs_node.actors.desktop.root import build_root
+from envs_node.actors.desktop.root import Plan, build_root
+from envs_node.actors.desktop.usermap import UserMap
 from envs_node.actors.desktop.visitor import drop_privileges, redirect
 
 _GUEST = "/usr/local/lib/envs/envs_node/actors/desktop/guest"
@@ -43,8 +44,11 @@ class Desktop:
         self.bounds.group.remove()
 
 
-def create(layers: dict[str, str], bounds: Bounds) -> Desktop:
+def create(plan: Plan, users: UserMap | None, bounds: Bounds) -> Desktop:
     """Start a desktop's first process.
+
+    Args:
+        users: who it is in a user namespace of its own; None where root needs none.
 
     Raises:
         OSError: the host refused a namespace or a mount.
@@ -53,11 +57,18 @@ def create(layers: dict[str, str], bounds: Bounds) -> Desktop:
     outer = os.fork()
     if outer == 0:
         ours.close()
-        _become_outer(theirs, layers, bounds)
+        _become_outer(theirs, plan, users, bounds)
     theirs.close()
-    os.waitpid(outer, 0)
     with ours:
-        pid = int(_hear(ours, "born")[0])
+        try:
+            if users is not None:
+                _hear(ours, "apart")
+                users.write(outer)
+                ours.send(b"mapped")
+            pid = int(_hear(ours, "born")[0])
+        finally:
+            os.kill(outer, signal.SIGKILL)  # it waits for nothing any more, unless we broke off
+            os.waitpid(outer, 0)
         handles: list[int] = []
         try:
             # From here on the desktop's parent is this process, so it may tie its life to ours.
@@ -69,26 +80,37 @@ def create(layers: dict[str, str], bounds: Bounds) -> Desktop:
     return Desktop(pid=pid, stage=handles[0], bounds=bounds)
 
 
-def _become_outer(channel: socket.socket, layers: dict[str, str], bounds: Bounds) -> NoReturn:
+def _become_outer(
+    channel: socket.socket, plan: Plan, users: UserMap | None, bounds: Bounds
+) -> NoReturn:
     try:
         bounds.enter()
         os.setsid()
-        kernel.unshare(
-            kernel.NEW_MOUNT | kernel.NEW_PID | kernel.NEW_NET | kernel.NEW_IPC | kernel.NEW_UTS
-        )
+        own = kernel.NEW_MOUNT | kernel.NEW_PID | kernel.NEW_NET | kernel.NEW_IPC | kernel.NEW_UTS
+        if users is None:
+            kernel.unshare(own)
+        else:
+            kernel.unshare(own | kernel.NEW_USER)
+            channel.send(b"apart")
+            _hear(channel, "mapped")
         inner = os.fork()
         if inner == 0:
-            _become_init(channel, layers, bounds)
+            _become_init(channel, plan, users, bounds)
         channel.send(b"born %d" % inner)
     except BaseException as error:  # noqa: BLE001 - a forked child must never return
         channel.send(f"{type(error).__name__}: {error}".encode())
     os._exit(0)
 
 
-def _become_init(channel: socket.socket, layers: dict[str, str], bounds: Bounds) -> NoReturn:
+def _become_init(
+    channel: socket.socket, plan: Plan, users: UserMap | None, bounds: Bounds
+) -> NoReturn:
     try:
         _hear(channel, "build")
-        stage = build_root(layers, int(bounds.limits["disk_bytes"]), bounds.frame_bytes)
+        if users is None or users.has_root:
+            os.setresgid(0, 0, 0)
+            os.setresuid(0, 0, 0)
+        stage = build_root(plan)
         kernel.raise_loopback()
         socket.sethostname("desktop")
         os.umask(0o022)

@@ -10,8 +10,8 @@ import socket
 import struct
 
 NEW_MOUNT, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
-NEW_PID, NEW_NET = 0x20000000, 0x40000000
-NOSUID, NODEV, NOEXEC = 2, 4, 8
+NEW_USER, NEW_PID, NEW_NET = 0x10000000, 0x20000000, 0x40000000
+READONLY, NOSUID, NODEV, NOEXEC, BIND = 1, 2, 4, 8, 4096
 _PRIVATE_RECURSIVE = 16384 | 1 << 18
 _DETACH = 2
 PDEATHSIG, CHILD_SUBREAPER, NO_NEW_PRIVS = 1, 36, 38
@@ -48,8 +48,13 @@ def unshare(flags: int) -> None:
 
 
 def enter(pid: int) -> None:
-    """Join the namespaces of a process; children of this one are born inside."""
-    names = ("ipc", "uts", "net", "pid", "mnt")
+    """Join the namespaces of a process; children of this one are born inside.
+
+    The user namespace comes first where it is another: the right to join the others lies in it.
+    """
+    names = ["ipc", "uts", "net", "pid", "mnt"]
+    if os.readlink(f"/proc/{pid}/ns/user") != os.readlink("/proc/self/ns/user"):
+        names.insert(0, "user")
     handles = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names]
     for handle in handles:
         _check(_libc.setns(handle, 0), "setns")

@@ -32,8 +32,9 @@ _log = structlog.get_logger(__name__)
 class Launcher:
     """Starts desktops. One a node; make it in the main thread, close it last.
 
-    It needs root. Its process dies with this one, whatever happens, and every desktop dies with
-    its process: no mount, process or file stays behind. Safe to use from several threads.
+    As root it makes desktops itself; anybody else's live in user namespaces. Its process dies with
+    this one, whatever happens, and every desktop dies with its process: no mount, process or file
+    stays behind. Safe to use from several threads.
     """
 
     def __init__(
@@ -47,11 +48,7 @@ class Launcher:
         Args:
             label: variables that mark it, and every desktop's first process, as the caller's.
 
-        Raises:
-            LauncherError: this process is not root.
         """
-        if os.geteuid() != 0:
-            raise LauncherError("desktops need root here: start envs-node as root")
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(answer_timeout_s)
         is_main = threading.current_thread() is threading.main_thread()

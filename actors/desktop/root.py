@@ -1,6 +1,6 @@
 """The file tree of a desktop: the host's programs, our settings, and nothing of anybody's home.
 
-Runs in the first process of a new desktop, as root, inside its fresh namespaces. Stdlib only.
+Runs in the first process of a new desktop, inside its fresh namespaces. Stdlib only.
 Everything lies on one tmpfs that is mounted after the mount namespace became private, so the
 host's mount table never shows it, and it is gone with the last process.
 """
@@ -9,50 +9,68 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from envs_node.actors.desktop import kernel
+from envs_node.actors.desktop.lower import Lower, mount_image, open_lower
+from envs_node.actors.desktop.patchwork import Patchwork
+from envs_node.actors.desktop.usermap import USER_ID
 
-USER_ID = 1000
 _STAGE = "/tmp"  # any folder that every host has; it is covered in this mount namespace only
-_KEPT = frozenset({"bin", "sbin", "lib", "lib32", "lib64", "libx32", "usr", "etc", "var"})
-_EMPTY = ("dev", "home", "opt", "proc", "root", "run", "sys", "tmp", "var/tmp", "var/log",
-          "var/spool", "var/mail", "var/backups", "var/www", "etc/ssl/private")  # fmt: skip
-_DEVICES = (("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9))
-
+_DEVICES = {
+    "null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9),
+    "tty": (5, 0),
+}  # fmt: skip
 _TERMINALS_MAX = 128
 """Pseudo-terminals of a desktop; the host has 4096 for all."""
 
 Entry: TypeAlias = "tuple[str, int, bytes | None]"
 
 
-def build_root(layers: dict[str, str], disk_bytes: int, frame_bytes: int = 0) -> int:
-    """Replace the root of this mount namespace by a desktop's own. Afterwards cwd is `/`.
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a desktop's file tree is made of."""
 
-    Args:
-        layers: folders laid over the host's files, each with the place it goes to; below
-            `home/user` all is the user's.
-        disk_bytes: what the desktop may write at most, in all its places together.
-        frame_bytes: of its screen, which lies there besides.
+    layers: dict[str, str]
+    """Folders laid over what it stands on, each with the place it goes to; below `home/user` all
+    is the user's."""
+    disk_bytes: int
+    """What the desktop may write at most, in all its places together."""
+    frame_bytes: int
+    """Of its screen, which lies there besides."""
+    lower: str
+    """What it stands on: a folder, or an image."""
+    device: str
+    """The block device of the image; `""` for a folder."""
+    is_root: bool
+    """Whether root of the host builds it; else whoever is root of a user namespace."""
+
+
+def build_root(plan: Plan) -> int:
+    """Replace the root of this mount namespace by a desktop's own. Afterwards cwd is `/`.
 
     Returns:
         A descriptor of the folder that holds the writable layer, `upper`.
     """
     kernel.make_private()
-    host_names = os.listdir("/")
-    entries = [entry for folder, place in layers.items() for entry in _read_layer(folder, place)]
-    kernel.mount("tmpfs", _STAGE, "tmpfs", 0, f"mode=755,{_size(disk_bytes // 2)}")
-    for name in ("upper", "work", "root", "layer"):
+    lower = None if plan.device else open_lower(plan.lower)
+    entries = [
+        entry for folder, place in plan.layers.items() for entry in _read_layer(folder, place)
+    ]
+    kernel.mount("tmpfs", _STAGE, "tmpfs", 0, f"mode=755,{_size(plan.disk_bytes // 2)}")
+    for name in ("upper", "work", "root", "layer", "lower", "empty"):
         os.mkdir(f"{_STAGE}/{name}", 0o755)
-    _write_layer(f"{_STAGE}/layer", entries, host_names)
-    # A copy of a running desktop (CRIU) keeps watches on files by handle; that takes these two.
-    options = f"index=on,nfs_export=on,lowerdir={_STAGE}/layer:/"
-    options += f",upperdir={_STAGE}/upper,workdir={_STAGE}/work"
-    kernel.mount("overlay", f"{_STAGE}/root", "overlay", 0, options)
+    lower = lower or mount_image(plan.device, f"{_STAGE}/lower")
+    _write_layer(f"{_STAGE}/layer", entries, lower)
     stage = os.open(_STAGE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if plan.is_root:
+        _lay_overlay(lower)
+    else:
+        Patchwork(_STAGE, lower, "userxattr").lay_root()
     os.chdir(f"{_STAGE}/root")
-    _mount_devices(disk_bytes // 8)
-    _mount_runtime(disk_bytes // 4, disk_bytes // 8 + frame_bytes)
+    _mount_devices(plan.disk_bytes // 8, is_root=plan.is_root)
+    _mount_runtime(plan.disk_bytes // 4, plan.disk_bytes // 8 + plan.frame_bytes)
     kernel.change_root(f"{_STAGE}/root")
     return stage
 
@@ -71,14 +89,25 @@ def _read_layer(settings: str, place: str) -> list[Entry]:
     return entries
 
 
-def _write_layer(layer: str, entries: list[Entry], host_names: list[str]) -> None:
-    """Lay down the settings, and hide from the host's root what is not a program or its data."""
-    for name in host_names:
-        if name not in _KEPT and name not in _EMPTY:
-            os.mknod(f"{layer}/{name}", stat.S_IFCHR, 0)  # a whiteout: not there at all
-    for name in _EMPTY:
-        os.makedirs(f"{layer}/{name}", exist_ok=True)
-        os.setxattr(f"{layer}/{name}", "trusted.overlay.opaque", b"y")
+def _lay_overlay(lower: Lower) -> None:
+    """Lay one overlay over all of it, but for what it does not see: mounts of their own."""
+    layer = f"{_STAGE}/layer"
+    for name in lower.absent:
+        os.mknod(f"{layer}/{name}", stat.S_IFCHR, 0)  # a whiteout: not there at all
+    for place in lower.hidden:
+        os.setxattr(f"{layer}/{place}", "trusted.overlay.opaque", b"y")
+    # A copy of a running desktop (CRIU) keeps watches on files by handle; that takes these two.
+    options = "index=on,nfs_export=on"
+    folders = f"lowerdir={layer}:{lower.folder or '/'},upperdir={_STAGE}/upper"
+    folders += f",workdir={_STAGE}/work"
+    kernel.mount("overlay", f"{_STAGE}/root", "overlay", 0, f"{options},{folders}")
+    Patchwork(_STAGE, lower, options).mend()
+
+
+def _write_layer(layer: str, entries: list[Entry], lower: Lower) -> None:
+    """Lay down the settings, and a folder for each that a desktop is to see empty."""
+    for place in lower.hidden:
+        os.makedirs(f"{layer}/{place}", exist_ok=True)
     os.makedirs(f"{layer}/home/user", exist_ok=True)
     for path, mode, content in entries:
         target = f"{layer}/{path}"
@@ -99,14 +128,16 @@ def _size(size_bytes: int) -> str:
     return f"size={size_bytes},nr_inodes={size_bytes >> 12}"
 
 
-def _mount_devices(shared_bytes: int) -> None:
+def _mount_devices(shared_bytes: int, *, is_root: bool) -> None:
     kernel.mount("proc", "proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC)
     kernel.mount("tmpfs", "dev", "tmpfs", kernel.NOSUID, "size=64k,mode=755")
-    for name, minor in _DEVICES:
-        os.mknod(f"dev/{name}", stat.S_IFCHR, os.makedev(1, minor))
-        os.chmod(f"dev/{name}", 0o666)
-    os.mknod("dev/tty", stat.S_IFCHR, os.makedev(5, 0))
-    os.chmod("dev/tty", 0o666)
+    for name, (major, minor) in _DEVICES.items():
+        if is_root:
+            os.mknod(f"dev/{name}", stat.S_IFCHR, os.makedev(major, minor))
+            os.chmod(f"dev/{name}", 0o666)
+        else:  # nobody makes devices in a user namespace
+            os.close(os.open(f"dev/{name}", os.O_CREAT | os.O_WRONLY, 0o644))
+            kernel.mount(f"/dev/{name}", f"dev/{name}", None, kernel.BIND)
     for name in ("pts", "shm"):
         os.mkdir(f"dev/{name}")
     options = f"newinstance,ptmxmode=0666,mode=620,max={_TERMINALS_MAX}"

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from envs_node.actors.desktop import kernel
 from envs_node.actors.desktop.bounds import Bounds
-from envs_node.actors.desktop.root import USER_ID
+from envs_node.actors.desktop.usermap import USER_ID
 
 
 def spawn(request: dict[str, Any], bounds: Bounds) -> int:
@@ -63,7 +63,9 @@ def drop_privileges(bounds: Bounds) -> None:
     """Become the desktop's user, for good, under its bounds."""
     kernel.control(kernel.NO_NEW_PRIVS, 1)
     bounds.settle()
-    os.setgroups([])
+    with open("/proc/self/setgroups", encoding="ascii") as source:
+        if source.read() == "allow\n":  # else the caller's own groups stay: nobody may drop them
+            os.setgroups([])
     os.setresgid(USER_ID, USER_ID, USER_ID)
     os.setresuid(USER_ID, USER_ID, USER_ID)
 
