@@ -22,6 +22,7 @@ _DEVICES = {
     "null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9),
     "tty": (5, 0),
 }  # fmt: skip
+_MAY_WRITE = 0o222
 _TERMINALS_MAX = 128
 """Pseudo-terminals of a desktop; the host has 4096 for all."""
 
@@ -71,6 +72,8 @@ def build_root(plan: Plan) -> int:
     os.chdir(f"{_STAGE}/root")
     _mount_devices(plan.disk_bytes // 8, is_root=plan.is_root)
     _mount_runtime(plan.disk_bytes // 4, plan.disk_bytes // 8 + plan.frame_bytes)
+    if os.geteuid() != 0:
+        _close_folders(lower)
     kernel.change_root(f"{_STAGE}/root")
     return stage
 
@@ -118,9 +121,20 @@ def _write_layer(layer: str, entries: list[Entry], lower: Lower) -> None:
             with open(target, "xb") as sink:
                 sink.write(content)
         os.chmod(target, mode)
-    for folder, _, files in os.walk(f"{layer}/home/user"):
+    for folder, _, files in os.walk(layer):
+        is_users = f"{folder}/".startswith(f"{layer}/home/user/")
         for path in (folder, *(f"{folder}/{name}" for name in files)):
-            os.chown(path, USER_ID, USER_ID)
+            if is_users:
+                os.chown(path, USER_ID, USER_ID)
+            elif os.geteuid() != 0:
+                os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) & ~_MAY_WRITE)
+
+
+def _close_folders(lower: Lower) -> None:
+    """Keep the user, who owns all of it where there is no root, from what is not the user's."""
+    for place in (".", *lower.hidden, "run/user"):
+        if place not in ("tmp", "proc") and os.path.isdir(place):
+            os.chmod(place, 0o555)
 
 
 def _size(size_bytes: int) -> str:

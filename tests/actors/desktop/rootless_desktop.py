@@ -47,7 +47,9 @@ def main() -> None:
         seen["groups"] = shell(sandbox, "id -G").split()
         seen["capabilities"] = shell(sandbox, "grep CapEff /proc/self/status").split()[1]
         seen["owner_of_etc"] = shell(sandbox, "stat -c %U /etc/hostname").strip()
-        seen["denied"] = shell(sandbox, "touch /usr/bin/x; mount -t tmpfs x /mnt; ls /root /opt")
+        closed = "/usr/bin /etc /var/tmp /opt /root /home / /run /dev"
+        seen["writable"] = shell(sandbox, f"for f in {closed}; do test -w $f && echo $f; done")
+        seen["mount"] = shell(sandbox, "mount -t tmpfs x /tmp && echo mounted")
         seen["home"] = shell(sandbox, f"ls {Path.home()} {Path(__file__).parent}")
         seen["links"] = shell(sandbox, "ls /sys/class/net /proc/net/dev; cat /proc/net/route")
         seen["before"] = len(processes_of_mine())

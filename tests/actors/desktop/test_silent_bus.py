@@ -28,7 +28,7 @@ def bus(path: Path, *, lets_in: bool) -> Iterator[None]:
                     peer = stack.enter_context(listener.accept()[0])
                     if lets_in:
                         peer.recv(1024)
-                        peer.sendall(b"OK 0123456789abcdef0123456789abcdef\r\n")
+                        peer.sendall(b"DATA\r\nOK 0123456789abcdef0123456789abcdef\r\n")
 
         thread = threading.Thread(target=take)
         thread.start()
