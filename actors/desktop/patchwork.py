@@ -97,6 +97,7 @@ class Patchwork:
         layer = f"{self._stage}/layer/{place}"
         for folder in (upper, work, layer):
             os.makedirs(folder, exist_ok=True)
+        os.chmod(upper, 0o555)  # the mode that shows; the user may own it
         options = f"lowerdir={layer}:{self._lower.folder}/{place},upperdir={upper},workdir={work}"
         target = f"{self._stage}/root/{place}"
         kernel.mount("overlay", target, "overlay", 0, f"{self._options},{options}")
