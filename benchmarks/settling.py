@@ -19,6 +19,7 @@ import time
 from envs_node.actors.desktop.kind import DesktopKind
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.sandbox import Sandbox
+from envs_node.actors.desktop.session import Session
 from envs_node.actors.desktop.settle import Settling, Work
 from envs_node.messages.actions import Action, Click, Key, Scroll, Type
 from envs_node.messages.desktop import Observation
@@ -38,7 +39,7 @@ LAUNCHES: dict[str, tuple[str, ...]] = {
     "galculator": ("galculator",),
     "eog": ("eog", "/usr/share/pixmaps/debian-logo.png"),
     "gimp": ("gimp", "--no-splash"),
-    "vlc": ("vlc", "--no-qt-privacy-ask"),
+    "vlc": ("vlc",),
     "thunderbird": ("thunderbird",),
     "chromium": ("google-chrome",),
     "calc": (*OFFICE, "--calc"),
@@ -56,15 +57,19 @@ def choose(seen: Observation, chance: random.Random) -> Action:
     """Something that is likely to have an effect, drawn from what is on the screen."""
     usable = [
         element for element in seen.elements
-        if element.role not in ("frame", "label", "dialog")
+        if element.role not in ("frame", "label", "dialog", "terminal")
         and not any(word in element.name.lower() for word in _AWAY)
     ]  # fmt: skip
-    draw = chance.random()
-    if draw < 0.55 and usable:
+    draw = chance.random() if usable else 0.55 + 0.45 * chance.random()
+    top = next(iter(reversed(seen.windows)), None)
+    if draw < 0.55:
         element = chance.choice(usable)
         return Click(x=element.x + element.width // 2, y=element.y + element.height // 2)
     if draw < 0.65:
-        return Click(x=chance.randrange(seen.width), y=chance.randrange(seen.height))
+        if top is None:
+            return Click(x=chance.randrange(seen.width), y=chance.randrange(seen.height))
+        x, y = top.x + chance.randrange(top.width), top.y + chance.randrange(top.height)
+        return Click(x=min(max(x, 0), seen.width - 1), y=min(max(y, 0), seen.height - 1))
     if draw < 0.75:
         return Type(text=chance.choice(("hello", "7", "ls ", "word and word ")))
     if draw < 0.85:
@@ -82,6 +87,17 @@ def watch(sandbox: Sandbox, action: Action) -> list[Sample]:
         samples.append((now_s * 1000, session.screen.digest(), used_ms, is_running))
         time.sleep(SAMPLE_S)
     return samples
+
+
+def has_tooltip(session: Session) -> bool:
+    """Whether a tooltip shows: it comes half a second after the pointer has come to rest."""
+    connection = session.connection
+    kind = connection._atom("_NET_WM_WINDOW_TYPE_TOOLTIP")
+    for window in connection.root.query_tree().children:
+        kinds = connection._property(window, "_NET_WM_WINDOW_TYPE") or ()
+        if kind in tuple(kinds) and window.get_attributes().map_state:
+            return True
+    return False
 
 
 def changes_ms(samples: list[Sample]) -> list[float]:
@@ -104,7 +120,7 @@ def settle(samples: list[Sample], quiet_ms: float, *, is_guarded: bool) -> Sampl
     return samples[-1]
 
 
-def report(name: str, traces: list[list[Sample]], classes: set[str]) -> None:
+def report(name: str, traces: list[list[Sample]], classes: set[str], tooltips: int) -> None:
     """Print what was seen of one application."""
     moved = [changes for samples in traces if (changes := changes_ms(samples))]
     last = sorted(changes[-1] for changes in moved) or [0.0]
@@ -114,6 +130,7 @@ def report(name: str, traces: list[list[Sample]], classes: set[str]) -> None:
     ]  # fmt: skip
     say = sys.stdout.write
     say(f"{name}: {len(traces)} actions, {len(moved)} effective; classes {sorted(classes)}\n")
+    say(f"  {tooltips} actions were followed by a tooltip, and are left out\n")
     say(
         f"  last change med/p90/max {statistics.median(last):.0f}/{last[int(0.9 * len(last))]:.0f}"
         f"/{last[-1]:.0f} ms; largest gaps {[round(gap) for gap in sorted(gaps)[-4:]]} ms\n"
@@ -144,18 +161,23 @@ def main() -> None:
             sandbox = Sandbox(launcher, DesktopKind())
             task: Task = open_task(*LAUNCHES[name], files={"notes.txt": NOTES})
             chance = random.Random(options.seed)
-            traces, classes = [], set()
+            traces, classes, tooltips = [], set(), 0
             seen = sandbox.reset(task)
             for _ in range(options.actions):
                 if not sandbox.windows():  # something has closed it
                     seen = sandbox.reset(task)
                 action = choose(seen, chance)
-                traces.append(watch(sandbox, action))
-                if len(late := changes_ms(traces[-1])) and max(late) > options.tell_ms:
+                trace = watch(sandbox, action)
+                if has_tooltip(sandbox._living()):
+                    tooltips += 1
+                    seen = sandbox.observe()
+                    continue
+                traces.append(trace)
+                if len(late := changes_ms(trace)) and max(late) > options.tell_ms:
                     sys.stdout.write(f"  {action} at {list(map(round, late))[-5:]}\n")
                 seen = sandbox.observe()
                 classes |= {window.app_class for window in sandbox.windows()}
-            report(name, traces, classes)
+            report(name, traces, classes, tooltips)
             sandbox.close()
 
 

@@ -93,6 +93,8 @@ class Node(msgspec.Struct, kw_only=True):
     extent: tuple[int, int, int, int] | None = None
     """x, y, width, height on the screen, in px."""
     text: str = ""
+    is_relative: bool = False
+    """Whether the extent counts from the corner of its window: GTK 4 knows no screen."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +118,7 @@ class AccessibilityBus:
         self._bus = _find_bus(session_bus, root, timeout_s)
         self._deadline_s = time.monotonic() + READ_S_MAX
         self._cuts: set[Cut] = set()
+        self._is_gtk4: dict[str, bool] = {}
         self._mute_until_s: dict[str, float] = {}
         # Applications keep no cache until somebody listens to these two.
         for event in ("object:children-changed", "object:state-changed"):
@@ -132,8 +135,9 @@ class AccessibilityBus:
         applications = self._leave_out_mute(applications)
         items = self._read_caches(applications)
         applications = self._leave_out_mute(applications)
-        nodes = [node for node in map(_node, items) if "showing" in node.states]
-        nodes += self._read_missing(applications, items)
+        self._find_relative(applications)
+        nodes = self._showing(items)
+        nodes += self._read_missing(applications, items, nodes)
         self._deadline_s = start_s + READ_S_MAX
         if len(nodes) > _NODES_MAX:
             self._cuts.add("nodes")
@@ -176,16 +180,58 @@ class AccessibilityBus:
             self._cuts.add("nodes")
         return items[:_ITEMS_MAX]
 
-    def _read_missing(self, applications: list[tuple[str, str]], items: list[Item]) -> list[Node]:
+    def _find_relative(self, applications: list[tuple[str, str]]) -> None:
+        """Learn which applications are of GTK 4: each is asked once."""
+        strangers = [place for place in applications if place[0] not in self._is_gtk4]
+        answers = iter(self._ask([
+            _property(bus, path, name, "Application")
+            for bus, path in strangers for name in ("ToolkitName", "Version")
+        ]))  # fmt: skip
+        for (bus, _), toolkit, version in zip(strangers, answers, answers, strict=False):
+            words = f"{_string(toolkit)} {_string(version)}"
+            self._is_gtk4[bus] = words.lower().startswith("gtk 4.")
+
+    def _showing(self, items: Sequence[Item]) -> list[Node]:
+        """What shows of a cache. GTK 4 says of its windows alone that they do."""
+        nodes = [self._node(item) for item in items]
+        by_place = {(node.bus, node.path): node for node in nodes if node.is_relative}
+
+        def shows(node: Node | None, depth: int = 0) -> bool:
+            if node is None or "visible" not in node.states or depth > _DEPTH_MAX:
+                return False
+            parent = by_place.get((node.bus, node.parent))
+            return "showing" in node.states or shows(parent, depth + 1)
+
+        return [
+            node for node in nodes if "showing" in node.states or (node.is_relative and shows(node))
+        ]
+
+    def _node(self, item: Item) -> Node:
+        """A node of an item."""
+        interfaces = item[5] if isinstance(item[5], list) else item[4]
+        name, role, description, words = item[-4:]
+        bus = str(item[0][0])
+        return Node(
+            bus=bus, path=str(item[0][1]), parent=str(item[2][1]), role=_role(role),
+            name=str(name), description=str(description), states=_states(words),
+            interfaces=frozenset(str(name).removeprefix(_PREFIX) for name in interfaces),
+            is_relative=self._is_gtk4.get(bus, False),
+        )  # fmt: skip
+
+    def _read_missing(
+        self, applications: list[tuple[str, str]], items: list[Item], showing: list[Node]
+    ) -> list[Node]:
         """What shows and is in no cache.
 
         It came up while its application started, or the application keeps no cache at all (Qt).
         """
         known = {(item[0][0], item[0][1]) for item in items}
         cached = Counter((item[0][0], item[2][1]) for item in items)
+        shown = {(node.bus, node.path) for node in showing}
         front = []
-        for node, count in ((_node(item), _child_count(item)) for item in items):
-            if cached[node.bus, node.path] < count and _is_open(node):
+        for node, count in ((self._node(item), _child_count(item)) for item in items):
+            is_shown = (node.bus, node.path) in shown
+            if cached[node.bus, node.path] < count and is_shown and _is_open(node):
                 if count <= _CHILDREN_MAX:
                     front.append(node)
                 else:
@@ -210,7 +256,7 @@ class AccessibilityBus:
             if not places:
                 return found
             known.update((bus, path) for bus, path, _ in places)
-            born = [node for node in self._describe(places) if "showing" in node.states]
+            born = [node for node in self._describe(places) if _shows_within(node)]
             found += born
             front = [node for node in born if _is_open(node)]
         if front:
@@ -246,7 +292,7 @@ class AccessibilityBus:
                 bits, role, interfaces = (answer[0] for answer in said[:3])
                 item = ((bus, path), None, (bus, parent), 0, 0, interfaces)
                 name, description = (_string(answer) for answer in said[3:])
-                nodes.append(_node((*item, name, role, description, bits)))
+                nodes.append(self._node((*item, name, role, description, bits)))
         return nodes
 
     def _read_cells(self, nodes: list[Node]) -> list[Node]:
@@ -309,8 +355,8 @@ class AccessibilityBus:
         return self._bus.ask(calls, self._deadline_s)
 
 
-def _property(bus: str, path: str, name: str) -> Call:
-    body = (f"{_PREFIX}Accessible", name)
+def _property(bus: str, path: str, name: str, interface: str = "Accessible") -> Call:
+    body = (f"{_PREFIX}{interface}", name)
     return Call(bus, path, _PROPERTIES, "Get", "ss", body, ("v",))
 
 
@@ -356,19 +402,9 @@ def _child_count(item: Item) -> int:
 def _is_open(node: Node) -> bool:
     """Whether children of this are worth asking for: they may show, and can be counted."""
     is_closed = node.role == "menu" and "selected" not in node.states
-    return "showing" in node.states and "manages descendants" not in node.states and not is_closed
+    return "manages descendants" not in node.states and not is_closed
 
 
-def _node(item: Item) -> Node:
-    interfaces = item[5] if isinstance(item[5], list) else item[4]
-    name, role, description, words = item[-4:]
-    return Node(
-        bus=str(item[0][0]),
-        path=str(item[0][1]),
-        parent=str(item[2][1]),
-        role=_role(role),
-        name=str(name),
-        description=str(description),
-        states=_states(words),
-        interfaces=frozenset(str(name).removeprefix(_PREFIX) for name in interfaces),
-    )
+def _shows_within(node: Node) -> bool:
+    """Whether this shows, given that what is around it does."""
+    return "showing" in node.states or (node.is_relative and "visible" in node.states)

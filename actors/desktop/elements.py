@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -29,6 +30,8 @@ _NAMED = frozenset(
     {"push button", "toggle button", "check box", "radio button", "link", "menu", "page tab",
      "list item", "tree item", "table column header", "slider"} | _MENUS
 )  # fmt: skip
+_GTK4_CLASS = re.compile(r"(Gtk|Adw|Hdy)[A-Z][A-Za-z]+")
+"""What GTK 4 calls a thing that has no name."""
 _TOLD_STATES = ("focused", "checked", "selected", "pressed", "editable", "expanded", "modal")
 
 
@@ -49,7 +52,10 @@ def list_elements(nodes: Sequence[Node], width: int, height: int) -> Listing:
     offsets = _libreoffice_offsets(nodes, tops)
     active = _active_dialogs(nodes)
     found: list[tuple[Node, Element]] = []
+    buttons = {(node.bus, node.path) for node in nodes if node.role in _NAMED}
     for node in nodes:
+        if node.role == "label" and (node.bus, node.parent) in buttons:
+            continue  # its button bears the same name
         top = tops[node.bus, node.path]
         if active and (top.bus, top.path) not in active and node.role not in _MENUS:
             continue
@@ -117,8 +123,12 @@ def _element(node: Node, offset: int, width: int, height: int) -> Element | None
         return None
     is_sensitive = "sensitive" in node.states or "enabled" in node.states
     name = " ".join(node.name.split())
+    if node.is_relative and _GTK4_CLASS.fullmatch(name):
+        name = ""
     value = node.text[:VALUE_CHARACTERS_MAX]
     match node.role:
+        case "frame" if not name:
+            return None
         case "label" if not name or len(name) > _LABEL_CHARACTERS_MAX:
             return None
         case "icon" if not name or "symbolic" in name:

@@ -33,7 +33,7 @@ from envs_node.actors.desktop.session import Session
 from envs_node.actors.desktop.settle import Look, Stillness, Work, wait_still
 from envs_node.actors.desktop.setup import Setup, check_setup
 from envs_node.actors.desktop.signature import sign
-from envs_node.actors.desktop.windows import bare_elements, silent_windows, tell
+from envs_node.actors.desktop.windows import bare_elements, place, silent_windows, tell
 from envs_node.actors.desktop.xserver import Window
 from envs_node.messages.actions import Action
 from envs_node.messages.desktop import Observation
@@ -146,7 +146,8 @@ class Sandbox:
             self._read()
         pixels = session.screen.grab()
         time_ns = time.time_ns()
-        listing = list_elements(self._reading.nodes, session.width, session.height)
+        nodes = place(self._reading.nodes, windows)
+        listing = list_elements(nodes, session.width, session.height)
         elements = listing.elements + bare_elements(windows, focused, listing.elements)
         signature = sign(pixels, windows, focused, elements, session.path("/home/user"))
         session.require_whole()
@@ -161,7 +162,7 @@ class Sandbox:
             frame_id=self._observed, input_ns=self._input_ns, windows=tell(windows, focused),
             quiet_ms=stillness.quiet.quiet_ms, quiet_class=stillness.quiet.app_class,
             cuts=tuple(sorted(self._reading.cuts | listing.cuts)),
-            silent=silent_windows(windows, self._reading.nodes),
+            silent=silent_windows(windows, nodes),
         )  # fmt: skip
 
     def frame_png(self, digest: str) -> bytes | None:

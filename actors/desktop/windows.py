@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from envs_node.actors.desktop.accessibility import Node
 from envs_node.actors.desktop.xserver import Window
 from envs_node.messages.desktop import Element, SeenWindow
 
 WINDOWS_MAX = 64
 _TITLE_CHARACTERS_MAX = 200
+_DEPTH_MAX = 24
 _NEAR_PX = 60
 """A window's own account of its box may leave out its title bar and shadow."""
 
@@ -40,6 +43,41 @@ def silent_windows(windows: Sequence[Window], nodes: Iterable[Node]) -> tuple[st
         and window.title not in names
         and not any(_is_near(window, node) for node in outer)
     )
+
+
+def place(nodes: Sequence[Node], windows: Sequence[Window]) -> list[Node]:
+    """The nodes with all extents on the screen, those of GTK 4 moved by where their window is."""
+    by_place = {(node.bus, node.path): node for node in nodes if node.is_relative}
+    corners: dict[tuple[str, str], tuple[int, int] | None] = {}
+    placed = []
+    for node in nodes:
+        if node.is_relative and node.extent is not None:
+            top = node
+            for _ in range(_DEPTH_MAX):
+                top = by_place.get((top.bus, top.parent), top)
+            key = (top.bus, top.path)
+            if key not in corners:
+                corners[key] = _corner(top, windows)
+            if (corner := corners[key]) is not None:
+                x, y, wide, high = node.extent
+                extent = (x + corner[0], y + corner[1], wide, high)
+                node = msgspec.structs.replace(node, extent=extent)
+        placed.append(node)
+    return placed
+
+
+def _corner(top: Node, windows: Sequence[Window]) -> tuple[int, int] | None:
+    """Where on the screen a window's content begins: within its shadow, if it draws one."""
+    named = [window for window in windows if window.title == top.name and not window.is_hidden]
+    if not named or top.extent is None:
+        return None
+    window = named[-1]
+    left, right, upper, _ = window.margins
+    across = max(0, window.width - top.extent[2])
+    if across == left + right:
+        return window.x + left, window.y + upper
+    down = max(0, window.height - top.extent[3])
+    return window.x + across // 2, window.y + down // 2  # a border where no shadow can be
 
 
 def bare_elements(

@@ -34,6 +34,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     is_hidden: bool
     is_splash: bool = False
     """A picture that goes by itself, while its application starts."""
+    margins: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Left, right, top, bottom: what of it is the shadow that it draws itself."""
 
 
 class XConnection:
@@ -100,6 +102,7 @@ class XConnection:
         app_class = self._property(window, "WM_CLASS") or b""
         state = self._property(window, "_NET_WM_STATE") or ()
         kinds = self._property(window, "_NET_WM_WINDOW_TYPE") or ()
+        margins = tuple(self._property(window, "_GTK_FRAME_EXTENTS") or ())
         try:
             shape = window.get_geometry()
             place = window.translate_coords(self.root, 0, 0)
@@ -113,6 +116,7 @@ class XConnection:
             y=-place.y,
             width=shape.width,
             height=shape.height,
+            margins=margins if len(margins) == 4 else (0, 0, 0, 0),
             is_hidden=self._atom("_NET_WM_STATE_HIDDEN") in tuple(state),
             is_splash=self._atom("_NET_WM_WINDOW_TYPE_SPLASH") in tuple(kinds),
         )

@@ -138,8 +138,9 @@ def names(seen: Observation) -> set[str]:
 @pytest.mark.parametrize(
     ("kind", "cut"),
     [
-        ("huge", "size"), ("claims", "children"), ("wide", "children"), ("deep", "depth"),
-        ("mute", "time"), ("bush", "time"), ("wrong", None),
+        ("huge", "size"), ("claims", "children"), ("deep", "depth"), ("wrong", None),
+        *(pytest.param(*case, marks=pytest.mark.slow)
+          for case in (("wide", "children"), ("mute", "time"), ("bush", "time"))),
     ],
 )  # fmt: skip
 def test_a_tree_without_an_end_is_cut_in_time_and_says_so(

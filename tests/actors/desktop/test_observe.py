@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from envs_node.actors.desktop.sandbox import Sandbox
-from envs_node.messages.actions import Click, Key
-from envs_node.messages.desktop import Element, Observation
+from envs_node.messages.actions import Key
 from tests.actors.desktop.looking import inside
+from tests.actors.desktop.test_toolkits import find, middle
 from tests.fakes_desktop import open_task
 
 pytestmark = pytest.mark.live
@@ -29,18 +29,6 @@ window.set_default_size(300, 200)
 window.show_all()
 Gtk.main()
 """
-
-
-def find(seen: Observation, name: str, *roles: str) -> Element:
-    """The element of this name."""
-    found = [e for e in seen.elements if e.name == name and (not roles or e.role in roles)]
-    assert found, f"no {name!r} among {[(e.role, e.name) for e in seen.elements]}"
-    return found[0]
-
-
-def middle(element: Element) -> Click:
-    """A click into it."""
-    return Click(x=element.x + element.width // 2, y=element.y + element.height // 2)
 
 
 def test_what_an_unknown_application_repaints_late_is_seen_and_clicked_once(
