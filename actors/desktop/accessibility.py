@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from envs_node.actors.desktop.atspi import role_of, states_of
 from envs_node.actors.desktop.bus import Bus, Call
 from envs_node.actors.desktop.errors import DesktopLostError
 from envs_node.messages.desktop import Cut
@@ -41,33 +42,6 @@ _PREFIX = "org.a11y.atspi."
 _PROPERTIES = "org.freedesktop.DBus.Properties"
 _NULL = "/org/a11y/atspi/null"
 
-# The order of AtspiRole and AtspiStateType in at-spi2-core's atspi-constants.h.
-_ROLE_NAMES = (
-    "invalid,accelerator label,alert,animation,arrow,calendar,canvas,check box,check menu item,"
-    "color chooser,column header,combo box,date editor,desktop icon,desktop frame,dial,dialog,"
-    "directory pane,drawing area,file chooser,filler,focus traversable,font chooser,frame,"
-    "glass pane,html container,icon,image,internal frame,label,layered pane,list,list item,menu,"
-    "menu bar,menu item,option pane,page tab,page tab list,panel,password text,popup menu,"
-    "progress bar,push button,radio button,radio menu item,root pane,row header,scroll bar,"
-    "scroll pane,separator,slider,spin button,split pane,status bar,table,table cell,"
-    "table column header,table row header,tearoff menu item,terminal,text,toggle button,tool bar,"
-    "tool tip,tree,tree table,unknown,viewport,window,extended,header,footer,paragraph,ruler,"
-    "application,autocomplete,edit bar,embedded,entry,chart,caption,document frame,heading,page,"
-    "section,redundant object,form,link,input method window,table row,tree item,"
-    "document spreadsheet,document presentation,document text,document web,document email,comment,"
-    "list box,grouping,image map,notification,info bar,level bar,title bar,block quote,audio,video,"
-    "definition,article,landmark,log,marquee,math,rating,timer,static,math fraction,math root,"
-    "subscript,superscript"
-)
-_STATE_NAMES = (
-    "invalid,active,armed,busy,checked,collapsed,defunct,editable,enabled,expandable,expanded,"
-    "focusable,focused,has tooltip,horizontal,iconified,modal,multi line,multiselectable,opaque,"
-    "pressed,resizable,selectable,selected,sensitive,showing,single line,stale,transient,vertical,"
-    "visible,manages descendants,indeterminate,required,truncated,animated,invalid entry,"
-    "supports autocompletion,selectable text,is default,visited,checkable,has popup,read only"
-)
-_ROLES = _ROLE_NAMES.split(",")
-_STATES = _STATE_NAMES.split(",")
 _TEXT_ROLES = frozenset(
     {"text", "entry", "password text", "paragraph", "spin button", "heading", "combo box",
      "table cell"}
@@ -212,8 +186,8 @@ class AccessibilityBus:
         name, role, description, words = item[-4:]
         bus = str(item[0][0])
         return Node(
-            bus=bus, path=str(item[0][1]), parent=str(item[2][1]), role=_role(role),
-            name=str(name), description=str(description), states=_states(words),
+            bus=bus, path=str(item[0][1]), parent=str(item[2][1]), role=role_of(role),
+            name=str(name), description=str(description), states=states_of(words),
             interfaces=frozenset(str(name).removeprefix(_PREFIX) for name in interfaces),
             is_relative=self._is_gtk4.get(bus, False),
         )  # fmt: skip
@@ -384,15 +358,6 @@ def _find_bus(session_bus: str, root: str, timeout_s: float) -> Bus:
         if time.monotonic() > deadline_s:
             raise DesktopLostError(f"no accessibility bus: {problem}")
         time.sleep(_POLL_S)
-
-
-def _states(words: Sequence[int]) -> frozenset[str]:
-    bits = sum(word << 32 * place for place, word in enumerate(words[:2]))
-    return frozenset(name for number, name in enumerate(_STATES) if bits >> number & 1)
-
-
-def _role(number: int) -> str:
-    return _ROLES[number] if number < len(_ROLES) else f"role {number}"
 
 
 def _child_count(item: Item) -> int:
