@@ -36,3 +36,8 @@ class DesktopKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     limits: Limits = Limits()
     filters_calls: bool = True
     """Whether the kernel refuses its programs the system calls that reach beyond it."""
+
+    def __post_init__(self) -> None:
+        if not (320 <= self.width <= 7680 and 240 <= self.height <= 4320):
+            size = f"{self.width}x{self.height}"
+            raise ValueError(f"a screen of {size}: 320x240 to 7680x4320 px are possible")

@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+import msgspec
 
 from envs_node.actors.desktop.accessibility import AccessibilityBus
 from envs_node.actors.desktop.errors import DesktopLostError, LauncherError, SetupFailedError
 from envs_node.actors.desktop.input import Input
-from envs_node.actors.desktop.kind import DesktopKind
+from envs_node.actors.desktop.kind import DesktopKind, SessionName
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.screen import Screen
+from envs_node.actors.desktop.sessions.gnome import Gnome
+from envs_node.actors.desktop.sessions.openbox import Openbox
+from envs_node.actors.desktop.sessions.shell import SESSION_BUS, Shell
+from envs_node.actors.desktop.settle import wait_still
+from envs_node.actors.desktop.xorg import server_argv
 from envs_node.actors.desktop.xserver import XConnection
 
 START_TIMEOUT_S = 20.0
+SHELLS: Mapping[SessionName, Shell] = {"openbox": Openbox(), "gnome": Gnome()}
 _POLL_S = 0.003
-_X_SOCKET = "/tmp/.X11-unix/X0"
-_BUS = "/run/user/1000/bus"
+_LOG_CHARACTERS = 300
+X_SOCKET = "/tmp/.X11-unix/X0"
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/games",
     "HOME": "/home/user", "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash",
     "LANG": "C.UTF-8", "TZ": "UTC", "DISPLAY": ":0", "XENVIRONMENT": "/etc/envs/Xresources",
-    "XDG_RUNTIME_DIR": "/run/user/1000", "XDG_SESSION_TYPE": "x11", "XDG_CURRENT_DESKTOP": "ENVS",
-    "DBUS_SESSION_BUS_ADDRESS": f"unix:path={_BUS}", "GDK_BACKEND": "x11",
+    "XDG_RUNTIME_DIR": "/run/user/1000", "XDG_SESSION_TYPE": "x11",
+    "DBUS_SESSION_BUS_ADDRESS": f"unix:path={SESSION_BUS}", "GDK_BACKEND": "x11",
     "GTK_MODULES": "gail:atk-bridge", "GTK_A11Y": "atspi", "NO_AT_BRIDGE": "0",
     "QT_LINUX_ACCESSIBILITY_ALWAYS_ON": "1", "SAL_USE_VCLPLUGIN": "gtk3",
     "LIBGL_ALWAYS_SOFTWARE": "1", "GSETTINGS_BACKEND": "keyfile",
@@ -35,11 +43,21 @@ ENVIRONMENT = {
 }  # fmt: skip
 
 
+class Clone(msgspec.Struct, frozen=True, kw_only=True):
+    """A copy of a desktop, as it is before anybody connects to it."""
+
+    pid: int
+    parts: Mapping[str, int]
+
+
 class Session:
     """One desktop, from its first process to its last. Blocking; close it."""
 
-    def __init__(self, launcher: Launcher, kind: DesktopKind) -> None:
+    def __init__(self, launcher: Launcher, kind: DesktopKind, clone: Clone | None = None) -> None:
         """Start it, and return when everything in it answers.
+
+        Args:
+            clone: take over this one, which runs, and start none.
 
         Raises:
             LauncherError: the host refused.
@@ -48,13 +66,18 @@ class Session:
         self._launcher = launcher
         self.kind = kind
         self.width, self.height = kind.width, kind.height
-        self.pid = launcher.create(kind)
+        self._shell = SHELLS[kind.session]
+        self._environment = {**ENVIRONMENT, **self._shell.environment}
+        self.pid = clone.pid if clone else launcher.create(kind)
         self._group = launcher.group(self.pid)
-        self._parts: dict[str, int] = {}
+        self._parts: dict[str, int] = dict(clone.parts) if clone else {}
         self._closers: list[AccessibilityBus | XConnection | Screen] = []
         try:
             with self.watched():
-                self._start()
+                if clone:
+                    self.take_up()
+                else:
+                    self._start()
         except BaseException:
             self.close()
             raise
@@ -73,13 +96,18 @@ class Session:
                 raise DesktopLostError(f"{loss}; then: {error}") from error
             raise
 
+    @property
+    def parts(self) -> dict[str, int]:
+        """The programs without which it is no desktop, with their pids as it counts."""
+        return dict(self._parts)
+
     def path(self, inner: str) -> Path:
         """A path of the desktop, as this host sees it."""
         return Path(f"/proc/{self.pid}/root{inner}")
 
     def spawn(self, argv: Sequence[str], log: str) -> int:
         """Start a program in it."""
-        return self._launcher.spawn(self.pid, argv, ENVIRONMENT, log)
+        return self._launcher.spawn(self.pid, argv, self._environment, log)
 
     def work(self) -> tuple[float, bool]:
         """Processor time of its living programs, in ms, and whether one runs or waits to.
@@ -99,7 +127,7 @@ class Session:
     def clients(self) -> int:
         """How many connections its X server has accepted."""
         sockets = Path(f"/proc/{self.pid}/net/unix").read_text().splitlines()
-        return sum(line.endswith(_X_SOCKET) and " 0001 03 " in line for line in sockets)
+        return sum(line.endswith(X_SOCKET) and " 0001 03 " in line for line in sockets)
 
     def require_whole(self) -> None:
         """Refuse to go on when a part of the desktop itself has ended, or is stopped.
@@ -112,15 +140,8 @@ class Session:
         """
         if loss := self._memory_loss():
             raise DesktopLostError(loss)
-        for part, number in self._parts.items():
-            try:
-                stat = self.path(f"/proc/{number}/stat").read_text()
-                state = stat.rpartition(")")[2].split()[0]
-            except OSError:
-                state = "X"
-            if state in "XZTt":
-                how = "has ended" if state in "XZ" else "is stopped"
-                raise DesktopLostError(f"the desktop's {part} {how}")
+        if broken := self._broken():
+            raise DesktopLostError("the desktop's {} {}".format(*broken))
 
     def wait_path(self, inner: str) -> None:
         """Wait until a file is there.
@@ -128,17 +149,30 @@ class Session:
         Raises:
             DesktopLostError: it did not come in time.
         """
-        deadline = time.monotonic() + START_TIMEOUT_S
         path = self.path(inner)
-        while not path.exists():
-            if time.monotonic() > deadline:
-                raise DesktopLostError(f"{inner} did not appear within {START_TIMEOUT_S:g} s")
-            time.sleep(_POLL_S)
+        self._wait(path.exists, f"{inner} did not appear", START_TIMEOUT_S)
+
+    def hang_up(self) -> None:
+        """Close every connection from outside: nobody else's end could be in a copy of it.
+
+        Raises:
+            DesktopLostError: its X server does not say that it let our memory go.
+        """
+        self.screen.detach()
+        self._hang_up()
+
+    def take_up(self) -> None:
+        """Connect again, to this desktop or to a copy of one.
+
+        Raises:
+            DesktopLostError: a part of it does not answer.
+        """
+        self._connect_display()
+        self._connect_buses()
 
     def close(self) -> None:
         """Hang up everywhere and destroy the desktop. Twice does no harm."""
-        while self._closers:
-            self._closers.pop().close()
+        self._hang_up()
         self._launcher.destroy(self.pid)
 
     def _memory_loss(self) -> str:
@@ -152,38 +186,72 @@ class Session:
             f"it took {peak} MiB at most, and may take {most} MiB"
         )
 
-    def _begin(self, part: str, *argv: str) -> None:
+    def begin(self, part: str, *argv: str) -> None:
+        """Start a program without which it is no desktop."""
         self._parts[part] = self.spawn(argv, part)
 
+    def _broken(self) -> tuple[str, str] | None:
+        """The first part that is not at work, and what became of it."""
+        for part, number in self._parts.items():
+            try:
+                stat = self.path(f"/proc/{number}/stat").read_text()
+                state = stat.rpartition(")")[2].split()[0]
+            except OSError:
+                state = "X"
+            if state in "XZTt":
+                return part, "has ended" if state in "XZ" else "is stopped"
+        return None
+
+    def _hang_up(self) -> None:
+        while self._closers:
+            self._closers.pop().close()
+
     def _start(self) -> None:
-        size = f"{self.width}x{self.height}x24"
-        server = ["Xvfb", ":0", "-screen", "0", size, "-dpi", "96"]
-        options = ["-nolisten", "tcp", "-noreset", "-ac", "-nocursor", "-extension", "GLX"]
-        self._begin("xvfb", *server, *options)
+        self.begin("xserver", *server_argv(self.kind, needs_gl=self._shell.needs_gl))
         bus = ("--config-file=/etc/envs/session.conf", "--nofork", "--nopidfile")
-        self._begin("dbus", "dbus-daemon", *bus)
+        self.begin("dbus", "dbus-daemon", *bus)
+        self._shell.prepare(self)
         guest = "envs_node.actors.desktop.guest.server"
-        self._begin("guest", "/usr/bin/python3", "-E", "-m", guest)
-        self.wait_path(_BUS)
+        self.begin("guest", "/usr/bin/python3", "-E", "-m", guest)
+        self.wait_path(SESSION_BUS)
         # No part that must stay: D-Bus may start a second one, and the first then ends.
         self.spawn(
             ["/usr/libexec/at-spi-bus-launcher", "--launch-immediately", "--a11y=1"], "atspi"
         )
-        self.connection = XConnection(self.path(_X_SOCKET), START_TIMEOUT_S)
+        self._connect_display()
+        self._shell.start(self)
+        self.input.wake()
+        self._connect_buses()
+        name = f"the {self.kind.session} session was not ready"
+        self._wait(lambda: self._shell.is_ready(self), name, self._shell.start_timeout_s)
+        if self._shell.quiet_ms:
+            wait_still(self.screen.digest, self._shell.quiet_ms)
+
+    def _connect_display(self) -> None:
+        self.connection = XConnection(self.path(X_SOCKET), START_TIMEOUT_S, self._require_starting)
         self._closers.append(self.connection)
-        self._begin("wm", "openbox", "--sm-disable", "--config-file", "/etc/xdg/openbox/rc.xml")
-        self.screen = Screen(self.path(_X_SOCKET), self.width, self.height)
+        self.screen = Screen(self.path(X_SOCKET), self.width, self.height)
         self._closers.append(self.screen)
         self.input = Input(self.connection, self.width, self.height, self.path)
-        self.input.wake()
-        root = f"/proc/{self.pid}/root"
-        self.accessibility = AccessibilityBus(f"{root}{_BUS}", root, START_TIMEOUT_S)
-        self._closers.append(self.accessibility)
-        self._wait_window_manager()
 
-    def _wait_window_manager(self) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not self.connection.has_window_manager():
+    def _connect_buses(self) -> None:
+        root = f"/proc/{self.pid}/root"
+        self.accessibility = AccessibilityBus(f"{root}{SESSION_BUS}", root, START_TIMEOUT_S)
+        self._closers.append(self.accessibility)
+
+    def _wait(self, is_there: Callable[[], bool], what: str, timeout_s: float) -> None:
+        """Wait until something is so, as long as every part of the desktop lives."""
+        deadline = time.monotonic() + timeout_s
+        while not is_there():
+            self._require_starting()
             if time.monotonic() > deadline:
-                raise DesktopLostError(f"no window manager within {START_TIMEOUT_S:g} s")
+                raise DesktopLostError(f"{what} within {timeout_s:g} s")
             time.sleep(_POLL_S)
+
+    def _require_starting(self) -> None:
+        """As `require_whole`, with the last words of the part that ended."""
+        if broken := self._broken():
+            part, how = broken
+            # Nothing but its own parts has run in it yet: this is no hostile file.
+            log = self.path(f"/run/share/log/{part}.log").read_text(errors="replace").strip()
+            raise DesktopLostError(f"the desktop's {part} {how}: {log[-_LOG_CHARACTERS:]}")

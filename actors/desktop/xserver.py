@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any
@@ -41,8 +42,13 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 class XConnection:
     """One client of a desktop's X server. Threads may share it, and then wait for each other."""
 
-    def __init__(self, path: Path, timeout_s: float) -> None:
+    def __init__(
+        self, path: Path, timeout_s: float, check: Callable[[], object] = lambda: None
+    ) -> None:
         """Connect as soon as the server answers.
+
+        Args:
+            check: called while it does not; raises when it never will.
 
         Raises:
             DesktopLostError: it did not within the timeout.
@@ -53,6 +59,7 @@ class XConnection:
                 self.display = _PathDisplay(str(path))
                 break
             except LOST as problem:
+                check()
                 if time.monotonic() > deadline:
                     raise DesktopLostError(f"no X server at {path}: {problem}") from problem
                 time.sleep(_POLL_S)

@@ -1,0 +1,1 @@
+"""What runs on a desktop's X server: a window manager alone, or a whole shell."""
