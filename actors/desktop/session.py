@@ -15,6 +15,7 @@ from envs_node.actors.desktop.errors import DesktopLostError, LauncherError, Set
 from envs_node.actors.desktop.input import Input
 from envs_node.actors.desktop.kind import DesktopKind, SessionName
 from envs_node.actors.desktop.launcher import Launcher
+from envs_node.actors.desktop.quiet import Quiet
 from envs_node.actors.desktop.screen import Screen
 from envs_node.actors.desktop.sessions.gnome import Gnome
 from envs_node.actors.desktop.sessions.openbox import Openbox
@@ -225,7 +226,8 @@ class Session:
         name = f"the {self.kind.session} session was not ready"
         self._wait(lambda: self._shell.is_ready(self), name, self._shell.start_timeout_s)
         if self._shell.quiet_ms:
-            wait_still(self.screen.digest, self._shell.quiet_ms)
+            quiet = Quiet(quiet_ms=self._shell.quiet_ms)
+            wait_still(self.screen.digest, lambda: quiet)
 
     def _connect_display(self) -> None:
         self.connection = XConnection(self.path(X_SOCKET), START_TIMEOUT_S, self._require_starting)

@@ -8,7 +8,8 @@ from envs_node.actors.desktop.kind import DesktopKind
 
 XORG = "/usr/lib/xorg/Xorg"
 """The server itself: the command of that name may be a wrapper that wants a console."""
-_COMMON = ("-nolisten", "tcp", "-noreset", "-ac", "-nocursor", "-dpi", "96")
+_COMMON = ("-nolisten", "tcp", "-noreset", "-ac", "-nocursor", "-dpi", "96", "-s", "0",
+           "-dpms")  # fmt: skip
 _CONFIGURATION = "/run/share/xorg.conf"
 _BLANK_PX = 64
 """Added to each line and column of a mode: what is not shown. Nothing is, so little will do."""

@@ -142,6 +142,7 @@ def test_an_application_is_used_in_it_and_nothing_is_left(
     assert Path("/proc/self/mountinfo").read_text() == mounts
 
 
+@pytest.mark.slow
 def test_gnome_opens_on_its_windows_shows_its_panel_and_looks_the_same_twice(
     launcher: Launcher,
 ) -> None:
@@ -178,3 +179,13 @@ def test_a_desktop_whose_gnome_shell_has_died_is_lost(launcher: Launcher) -> Non
             sandbox.act(Type(text="x"))
     finally:
         sandbox.close()
+
+
+@pytest.mark.parametrize("xserver", ["xvfb", "xorg"])
+def test_an_x_server_never_blanks_its_screen(
+    start: Callable[[DesktopKind], Session], xserver: XServerName
+) -> None:
+    """Row C9."""
+    saver = start(DesktopKind(xserver=xserver)).connection.display.get_screen_saver()
+
+    assert saver.timeout == 0
