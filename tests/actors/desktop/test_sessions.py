@@ -46,7 +46,7 @@ def check_size(session: Session) -> None:
     assert session.screen.grab().shape == (height, width, 4)
     corners = [(0, 0), (width - 1, 0), (0, height - 1), (width - 1, height - 1)]
     for x, y in (*corners, (width // 2, height // 2)):
-        session.input.perform(Move(x=x, y=y), lambda: None)
+        session.input.perform(Move(x=x, y=y))
         where = session.connection.root.query_pointer()
         assert (where.root_x, where.root_y) == (x, y)
 
@@ -114,7 +114,7 @@ def test_a_session_that_was_hung_up_on_is_taken_up_again(
     session.take_up()
     assert (session.screen.grab() == before).all()
     assert len(os.listdir(f"/proc/{server}/fd")) == clients
-    session.input.perform(Move(x=7, y=9), lambda: None)
+    session.input.perform(Move(x=7, y=9))
     assert session.connection.root.query_pointer().root_x == 7
 
 
