@@ -7,13 +7,14 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from envs_node.actors.desktop.cgroups import find_place
 from envs_node.deploy.checker import checker_folder, is_checker_installed
+from envs_node.deploy.limits import Need, read_limits
 
 PROGRAMS: Mapping[str, str] = {
     "Xvfb": "xvfb",
@@ -76,6 +77,8 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     shared_memory_bytes: int = 64 * 1024**2
     """A desktop's frame buffer takes 4 MB at 1280x720."""
     files: int = 1024
+    desktops: int = 2
+    """As many as are started unless another number is given."""
 
 
 def check_host(
@@ -117,6 +120,7 @@ def check_host(
             "mount -o remount,size=1g /dev/shm (a container: --shm-size=1g)",
         ),
         _files(needs.files),
+        *_limits(needs.desktops),
     )
 
 
@@ -308,3 +312,17 @@ def _files(wanted: int) -> Check:
         detail=f"limit {soft} (hard {hard}), {wanted} wanted",
         mend=f"ulimit -n {wanted}",
     )
+
+
+def _limits(desktops: int) -> Iterator[Check]:
+    """What the kernel counts, such as inotify instances: enough for so many desktops?"""
+    for limit in read_limits(Need(), spare_bytes=float("inf")):
+        if limit.name not in ("memory", "disk", "RLIMIT_NOFILE"):
+            wanted = limit.wanted * desktops
+            yield Check(
+                name=limit.name,
+                ok=limit.free >= wanted,
+                detail=f"{limit.free:.0f} free, {wanted:.0f} wanted by {desktops} desktops",
+                mend=limit.mend,
+                is_needed=not limit.is_enough,
+            )

@@ -18,6 +18,7 @@ from envs_node.deploy.cli import (
     evaluate,
     fit,
     ledger,
+    plan,
     policy,
     replay,
     search,
@@ -101,7 +102,7 @@ def _fill_standard_streams() -> None:
 def _verbs(config: Config) -> Any:
     """The verbs, with what the configuration file says as their defaults."""
     plain = {"replay": replay.Replay, "doctor": doctor.Doctor, "sweep": sweep.Sweep}
-    plain["simulate"] = simulate.Simulate
+    plain |= {"simulate": simulate.Simulate, "plan": plan.PlanVerb}
     configured = {
         "demo": Demo.configured(config),
         "search": search.Search.configured(config),
