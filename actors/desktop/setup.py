@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from envs_node.actors.desktop.errors import SetupFailedError
+from envs_node.actors.desktop.guest.modules import pyautogui
 from envs_node.actors.desktop.guestclient import Guest, GuestRefusedError
 from envs_node.actors.desktop.readiness import Launch, NotReadyError, Watched
 from envs_node.messages.tasks import Task
@@ -21,8 +22,8 @@ SETUP_TYPES = frozenset(
      "close_window"}
 )  # fmt: skip
 SLEEP_S_MAX = 60.0
-_PYAUTOGUI = re.compile(r"pyautogui\.(?!(?:size|FAILSAFE|PAUSE)\b)(\w+)")
-"""What OSWorld's steps call to make input; the module of that name in a desktop makes none."""
+_PYAUTOGUI = re.compile(r"pyautogui\.([A-Za-z]\w*)")
+"""What OSWorld's steps call to make input; a desktop's module of that name has not all of it."""
 _WANTED = {
     "upload_file": "files", "launch": "command", "open": "path", "execute": "command",
     "command": "command", "sleep": "seconds", "activate_window": "window_name",
@@ -85,10 +86,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _check_input(number: int, kind: str, parameters: dict[str, Any]) -> None:
-    called = _PYAUTOGUI.search(json.dumps(parameters))
-    if called:
-        said = f"calls {called[0]}, and commands cannot make input on this desktop"
-        raise SetupFailedError(number, kind, said)
+    for called in _PYAUTOGUI.findall(json.dumps(parameters)):
+        if called not in pyautogui.__all__:
+            said = f"calls pyautogui.{called}, which is not on this desktop"
+            raise SetupFailedError(number, kind, said)
 
 
 def _check_file(number: int, file: dict[str, Any], names: set[str]) -> None:

@@ -61,18 +61,18 @@ def test_a_task_that_is_no_json_is_refused() -> None:
 @pytest.mark.parametrize(
     ("code", "called"),
     [
-        ("import pyautogui; pyautogui.click(1, 2)", "pyautogui.click"),
-        ("import pyautogui; print(pyautogui.size()); pyautogui.hotkey('ctrl', 's')", "hotkey"),
+        ("import pyautogui; pyautogui.click(1, 2); pyautogui.screenshot()", "screenshot"),
+        ("import pyautogui; pyautogui.locateOnScreen('a.png')", "locateOnScreen"),
     ],
 )
-def test_a_command_that_makes_input_is_refused(code: str, called: str) -> None:
+def test_a_command_that_calls_what_pyautogui_lacks_here_is_refused(code: str, called: str) -> None:
     said = refusal(make_task(("execute", {"command": ["python", "-c", code]})))
 
-    assert f"{called}, and commands cannot make input" in said
+    assert f"calls pyautogui.{called}, which is not on this desktop" in said
 
 
-def test_a_command_that_asks_for_the_size_of_the_screen_is_taken() -> None:
-    code = "import pyautogui; pyautogui.FAILSAFE = False; print(pyautogui.size())"
+def test_a_command_that_makes_input_is_taken() -> None:
+    code = "import pyautogui; pyautogui.FAILSAFE = False; pyautogui.hotkey('ctrl', 's')"
 
     check_setup(make_task(("execute", {"command": ["python", "-c", code]})))
 
@@ -113,12 +113,12 @@ def test_a_long_sleep_is_refused() -> None:
     assert "sleeps more than 60 s" in refusal(make_task(("sleep", {"seconds": 3600})))
 
 
-def test_a_check_that_makes_input_first_is_refused() -> None:
+def test_a_check_that_calls_what_pyautogui_lacks_here_is_refused() -> None:
     task = make_task()
-    save = {"command": ["python", "-c", "import pyautogui; pyautogui.hotkey('ctrl', 's')"]}
+    save = {"command": ["python", "-c", "import pyautogui; pyautogui.alert('done')"]}
     whole = {**json.loads(task.json), "evaluator": {"postconfig": [{"type": "execute"}]}}
     whole["evaluator"]["postconfig"][0]["parameters"] = save
 
     said = refusal(msgspec.structs.replace(task, json=json.dumps(whole).encode()))
 
-    assert said.startswith("set-up step 0 (execute of postconfig): calls pyautogui.hotkey")
+    assert said.startswith("set-up step 0 (execute of postconfig): calls pyautogui.alert")
