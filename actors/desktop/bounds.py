@@ -20,8 +20,6 @@ class Bounds:
     """Controllers that could not be had, and why."""
     calls: bytes
     """The filter of system calls; empty for none."""
-    frame_bytes: int
-    """What the picture of its screen takes, beside what it may write."""
 
     def enter(self) -> None:
         """Count this process, still the launcher's, and all that it starts, to the desktop."""
@@ -43,7 +41,4 @@ def make_bounds(place: Place, kind: Mapping[str, Any]) -> Bounds:
     group = place.make(limits)
     is_filtered = kind["filters_calls"] and seccomp.is_known()
     calls = seccomp.build_filter() if is_filtered else b""
-    return Bounds(
-        group=group, limits=limits, missing=dict(place.missing), calls=calls,
-        frame_bytes=4 * kind["width"] * kind["height"],
-    )  # fmt: skip
+    return Bounds(group=group, limits=limits, missing=dict(place.missing), calls=calls)

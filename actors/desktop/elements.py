@@ -13,6 +13,7 @@ from envs_node.messages.desktop import Cut, Element
 
 ELEMENTS_MAX = 170
 VALUE_CHARACTERS_MAX = 200
+_NAME_CHARACTERS_MAX = 1000
 _LABEL_CHARACTERS_MAX = 60
 _ROW_PX = 12
 _FIELDS = frozenset({"text", "entry", "password text", "spin button", "combo box"})
@@ -122,7 +123,7 @@ def _element(node: Node, offset: int, width: int, height: int) -> Element | None
     if wide <= 1 or high <= 1:
         return None
     is_sensitive = "sensitive" in node.states or "enabled" in node.states
-    name = " ".join(node.name.split())
+    name = " ".join(node.name[:_NAME_CHARACTERS_MAX].split())
     if node.is_relative and _GTK4_CLASS.fullmatch(name):
         name = ""
     value = node.text[:VALUE_CHARACTERS_MAX]

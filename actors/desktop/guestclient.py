@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from uuid import uuid4
 from envs_node.actors.desktop.errors import DesktopLostError
 
 SOCKET_PATH = "/run/share/guest.sock"
+_BODY_BYTES_MAX = 256 << 20
+"""As much as the server itself takes."""
 
 
 class GuestRefusedError(DesktopLostError):
@@ -58,11 +61,13 @@ class Guest:
         try:
             connection.request(method, path, body, {"Content-Type": kind})
             answer = connection.getresponse()
-            data = answer.read()
+            data = answer.read(_BODY_BYTES_MAX + 1)
         except (OSError, http.client.HTTPException) as error:
             raise DesktopLostError(f"the server inside did not answer {path}: {error}") from error
         finally:
             connection.close()
+        if len(data) > _BODY_BYTES_MAX:
+            raise DesktopLostError(f"the server inside answers {path} without an end")
         if answer.status != http.client.OK:
             raise GuestRefusedError(path, answer.status, data.decode(errors="replace"))
         return data
@@ -76,4 +81,9 @@ class _UnixConnection(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
+        # The folder is the desktop user's: a link there would lead to the host's own sockets.
+        handle = os.open(self._path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            self.sock.connect(f"/proc/self/fd/{handle}")
+        finally:
+            os.close(handle)

@@ -38,8 +38,6 @@ class Plan:
     is the user's."""
     disk_bytes: int
     """What the desktop may write at most, in all its places together."""
-    frame_bytes: int
-    """Of its screen, which lies there besides."""
     lower: str
     """What it stands on: a folder, or an image."""
     device: str
@@ -71,7 +69,7 @@ def build_root(plan: Plan) -> int:
         Patchwork(_STAGE, lower, "userxattr").lay_root()
     os.chdir(f"{_STAGE}/root")
     _mount_devices(plan.disk_bytes // 8, is_root=plan.is_root)
-    _mount_runtime(plan.disk_bytes // 4, plan.disk_bytes // 8 + plan.frame_bytes)
+    _mount_runtime(plan.disk_bytes // 4, plan.disk_bytes // 8)
     if os.geteuid() != 0:
         _close_folders(lower)
     kernel.change_root(f"{_STAGE}/root")

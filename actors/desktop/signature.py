@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import lzma
 import os
 import re
@@ -9,6 +10,7 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,11 +23,17 @@ from envs_node.actors.desktop.xserver import Window
 from envs_node.messages.desktop import Element, Signature
 
 _FILES_MAX = 10_000
+_DEPTH_MAX = 64
+"""Folders below the home. What lies deeper is nobody's work, and each costs a descriptor."""
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK_BYTES = 1 << 20
 _READ_BYTES_MAX = 1 << 30
 """Read at one look. A desktop's disk holds no more; a file may claim to, with holes."""
 _DOCUMENT_BYTES_MAX = 64 << 20
 _UNPACKED_BYTES_MAX = 64 << 20
+_DIRECTORY_BYTES_MAX = 1 << 20
+_TAIL_BYTES = 22 + (1 << 16)
+_ARCHIVE_END, _LARGE_ARCHIVE = re.compile(rb"(?=PK\x05\x06)"), b"PK\x06\x07"
 _DOCUMENTS = (".docx", ".odp", ".ods", ".odt", ".pptx", ".xlsx")
 _SAVE_MARKS = ("docProps/", "meta.xml", "settings.xml", "Thumbnails/")
 """Parts of a document that tell when and where it was saved, and show how it looked then."""
@@ -71,31 +79,52 @@ def files_digest(home: Path) -> str:
     counts as absent. What comes after the first GiB of content counts by its size.
     """
     digest = xxhash.xxh3_128()
-    count, left_bytes = 0, _READ_BYTES_MAX
-    for folder, names, files in os.walk(home):
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        for name in sorted(files + names):
-            if name.startswith("."):
-                continue
-            count += 1
-            if count > _FILES_MAX:
-                return digest.hexdigest()
-            path = f"{folder}/{name}"
-            digest.update(os.path.relpath(path, home).encode("utf-8", "surrogateescape") + b"\0")
-            left_bytes -= _update(digest, path, left_bytes)
+    left_bytes = _READ_BYTES_MAX
+    try:
+        handle = os.open(home, _FOLDER_FLAGS)
+    except OSError:
+        return digest.hexdigest()
+    for folder, inner, name in itertools.islice(_visible(handle, "", 0), _FILES_MAX):
+        digest.update(os.fsencode(inner + name) + b"\0")
+        left_bytes -= _update(digest, folder, name, left_bytes)
     return digest.hexdigest()
 
 
-def _update(digest: xxhash.xxh3_128, path: str, left_bytes: int) -> int:
+def _visible(handle: int, inner: str, depth: int) -> Iterator[tuple[int, str, str]]:
+    """What is in a folder and below: a descriptor of its folder, that one's path, its name.
+
+    Each folder is opened from the one above it, and never through a link: what lies here may be
+    exchanged at any moment, and a link would lead into the host's own files. Closes the folder.
+    """
+    try:
+        with os.scandir(handle) as found:
+            entries = sorted(
+                (entry.name, entry.is_dir(follow_symlinks=False))
+                for entry in found
+                if not entry.name.startswith(".")
+            )
+        for name, _ in entries:
+            yield handle, inner, name
+        for name, is_folder in entries:
+            if is_folder and depth < _DEPTH_MAX:
+                with suppress(OSError):  # it is gone, or something else now
+                    below = os.open(name, _FOLDER_FLAGS, dir_fd=handle)
+                    yield from _visible(below, f"{inner}{name}/", depth + 1)
+    finally:
+        os.close(handle)
+
+
+def _update(digest: xxhash.xxh3_128, folder: int, name: str, left_bytes: int) -> int:
     """Add a file's content, or what stands for it; how many bytes were read for that."""
     try:
-        if os.path.islink(path):
-            digest.update(b"link " + os.fsencode(os.readlink(path)) + b"\0")
-        elif os.path.isfile(path):
-            # What lies here may be exchanged meanwhile: no link is followed, no pipe waited for.
-            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with open(handle, "rb") as source:
-                return _update_file(digest, path, source, left_bytes)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            digest.update(b"link " + os.fsencode(os.readlink(name, dir_fd=folder)) + b"\0")
+        elif stat.S_ISREG(status.st_mode):
+            # It may be exchanged meanwhile: no link is followed, no pipe waited for.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(name, flags, dir_fd=folder), "rb") as source:
+                return _update_file(digest, name, source, left_bytes)
     except OSError:
         digest.update(b"gone")
     return 0
@@ -106,7 +135,7 @@ def _update_file(digest: xxhash.xxh3_128, path: str, source: BinaryIO, left_byte
     if not stat.S_ISREG(status.st_mode):
         return 0
     is_document = path.lower().endswith(_DOCUMENTS) and status.st_size <= _DOCUMENT_BYTES_MAX
-    told = _document_digest(source) if is_document else None
+    told = _document_digest(source) if is_document and _is_modest(source) else None
     if told is None:
         source.seek(0)
         told = _content_digest(source, left_bytes)
@@ -122,6 +151,16 @@ def _content_digest(source: BinaryIO, most_bytes: int) -> bytes:
         content.update(chunk)
         most_bytes -= len(chunk)
     return content.digest()
+
+
+def _is_modest(source: BinaryIO) -> bool:
+    """Whether an archive's directory is of a size that may be read into memory."""
+    size_bytes = source.seek(0, os.SEEK_END)
+    source.seek(max(0, size_bytes - _TAIL_BYTES))
+    tail = source.read(_TAIL_BYTES)
+    sizes = (tail[found.start() + 12 : found.start() + 16] for found in _ARCHIVE_END.finditer(tail))
+    is_small = all(int.from_bytes(size, "little") <= _DIRECTORY_BYTES_MAX for size in sizes)
+    return is_small and _LARGE_ARCHIVE not in tail
 
 
 def _document_digest(source: BinaryIO) -> bytes | None:

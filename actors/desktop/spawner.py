@@ -69,7 +69,6 @@ class Spawner:
             plan = Plan(
                 layers=layers,
                 disk_bytes=int(kind["limits"]["disk_bytes"]),
-                frame_bytes=bounds.frame_bytes,
                 lower=kind["lower"],
                 device=self._images.attach(kind["lower"]),
                 is_root=self._is_root,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import select
 import socket
 import time
@@ -20,6 +21,10 @@ LOST = (error.ConnectionClosedError, error.DisplayError, OSError)
 ANSWER_TIMEOUT_S = 5.0
 """How long a server may take for one answer. A busy host may hold it up for a while."""
 _POLL_S = 0.003
+_WINDOWS_MAX = 128
+"""The topmost are told of."""
+_PROPERTY_WORDS_MAX = 4096
+_TEXT_CHARACTERS_MAX = 1000
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,14 +78,13 @@ class XConnection:
 
     def windows(self) -> tuple[Window, ...]:
         """The top-level windows, bottom to top."""
-        ids = self._property(self.root, "_NET_CLIENT_LIST_STACKING") or ()
-        found = (self._describe(int(number)) for number in ids)
+        ids = _words(self._property(self.root, "_NET_CLIENT_LIST_STACKING"))
+        found = (self._describe(number) for number in ids[-_WINDOWS_MAX:])
         return tuple(window for window in found if window is not None)
 
     def focused(self) -> int:
         """Id of the active window; 0 for none."""
-        value = self._property(self.root, "_NET_ACTIVE_WINDOW")
-        return int(value[0]) if value else 0
+        return next(iter(_words(self._property(self.root, "_NET_ACTIVE_WINDOW"))), 0)
 
     def close(self) -> None:
         """Hang up."""
@@ -96,7 +100,9 @@ class XConnection:
 
     def _property(self, window: Any, name: str) -> Any:
         try:
-            answer = window.get_full_property(self._atom(name), X.AnyPropertyType)
+            answer = window.get_property(
+                self._atom(name), X.AnyPropertyType, 0, _PROPERTY_WORDS_MAX
+            )
         except error.XError:  # the window is gone
             return None
         except LOST as problem:
@@ -107,9 +113,9 @@ class XConnection:
         window = self.display.create_resource_object("window", number)
         title = self._property(window, "_NET_WM_NAME") or self._property(window, "WM_NAME") or b""
         app_class = self._property(window, "WM_CLASS") or b""
-        state = self._property(window, "_NET_WM_STATE") or ()
-        kinds = self._property(window, "_NET_WM_WINDOW_TYPE") or ()
-        margins = tuple(self._property(window, "_GTK_FRAME_EXTENTS") or ())
+        state = _words(self._property(window, "_NET_WM_STATE"))
+        kinds = _words(self._property(window, "_NET_WM_WINDOW_TYPE"))
+        margins = tuple(_words(self._property(window, "_GTK_FRAME_EXTENTS")))
         try:
             shape = window.get_geometry()
             place = window.translate_coords(self.root, 0, 0)
@@ -124,13 +130,20 @@ class XConnection:
             width=shape.width,
             height=shape.height,
             margins=margins if len(margins) == 4 else (0, 0, 0, 0),
-            is_hidden=self._atom("_NET_WM_STATE_HIDDEN") in tuple(state),
-            is_splash=self._atom("_NET_WM_WINDOW_TYPE_SPLASH") in tuple(kinds),
+            is_hidden=self._atom("_NET_WM_STATE_HIDDEN") in state,
+            is_splash=self._atom("_NET_WM_WINDOW_TYPE_SPLASH") in kinds,
         )
 
 
-def _text(value: bytes | str) -> str:
-    return value if isinstance(value, str) else value.decode("utf-8", "replace")
+def _text(value: object) -> str:
+    """A property as text. Any program may set it, to anything, of any length."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    return text[:_TEXT_CHARACTERS_MAX] if isinstance(text, str) else ""
+
+
+def _words(value: object) -> list[int]:
+    """A property as numbers; none if it is something else."""
+    return value.tolist() if isinstance(value, array.array) else []
 
 
 def _ignore(*_: object) -> None:
