@@ -17,7 +17,7 @@ import struct
 import time
 
 _LITTLE, _PROTOCOL = 0x6C, 11
-_GET_GEOMETRY, _GET_INPUT_FOCUS, _QUERY_EXTENSION = 14, 43, 98
+_GET_GEOMETRY, _QUERY_POINTER, _GET_INPUT_FOCUS, _QUERY_EXTENSION = 14, 38, 43, 98
 _SHM_QUERY_VERSION, _SHM_DETACH, _SHM_GET_IMAGE, _SHM_ATTACH_FD = 0, 2, 4, 6
 _DAMAGE_QUERY_VERSION, _DAMAGE_CREATE, _DAMAGE_SUBTRACT = 0, 1, 3
 _REPORT_NON_EMPTY = 3
@@ -87,6 +87,16 @@ class XClient:
         if (width, height) != (self.width, self.height):
             raise OSError(f"the screen of {self.width}x{self.height} is {width}x{height} now")
         self._answer(self._sequence, deadline)
+
+    def pointer(self) -> tuple[int, int]:
+        """Where the pointer is, in px from the top left corner.
+
+        Raises:
+            OSError: the server does not answer in time.
+        """
+        answer = self._ask(struct.pack("<BxHI", _QUERY_POINTER, 2, self._root))
+        x, y = struct.unpack_from("<hh", answer, 16)
+        return x, y
 
     def detach(self) -> None:
         """Have the server forget the memory, and hang up.
