@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import threading
+import time
+from contextlib import suppress
 
-from envs_node.actors.desktop.guest import windows
+from envs_node.actors.desktop.guest import screen
 from envs_node.actors.desktop.guest.answer import Download, Fields, RefusedError, failed
 from envs_node.actors.desktop.guest.running import end
 
 PATH = "/tmp/recording.mp4"
-_RATE, _ALIVE_S, _END_S = 30, 0.5, 15.0
+_PROGRESS = "/tmp/recording.progress"
+_PICTURES = re.compile(rb"^frame=[1-9]", re.MULTILINE)
+_RATE, _START_S, _END_S, _POLL_S = 30, 15.0, 15.0, 0.02
 
 
 class Recorder:
@@ -28,12 +33,26 @@ class Recorder:
             if self._process is not None and self._process.poll() is None:
                 message = "Recording is already in progress."
                 raise RefusedError(400, {"status": "error", "message": message})
-            size = windows.screen_size(request)
+            size = screen.screen_size(request)
             # libx264 takes even sizes alone
             shape = f"{size['width'] & ~1}x{size['height'] & ~1}"
             argv = ["ffmpeg", "-y", "-loglevel", "error", "-f", "x11grab", "-draw_mouse", "1"]
             argv += ["-video_size", shape, "-framerate", str(_RATE), "-i", ":0"]
-            argv += ["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", PATH]
+            argv += [
+                "-progress",
+                _PROGRESS,
+                "-stats_period",
+                "0.1",
+                "-c:v",
+                "libx264",
+                "-preset",
+                "ultrafast",
+                "-pix_fmt",
+                "yuv420p",
+                PATH,
+            ]
+            with suppress(FileNotFoundError):
+                os.unlink(_PROGRESS)
             try:
                 process = subprocess.Popen(
                     argv,
@@ -44,7 +63,7 @@ class Recorder:
                 )
             except OSError as error:
                 raise failed(f"{error}; recordings need ffmpeg") from error
-            self._require_alive(process)
+            self._wait_picture(process)
             self._process = process
             return {"status": "success", "message": "Started recording."}
 
@@ -71,11 +90,22 @@ class Recorder:
                 raise failed(f"no recording was made: {detail or error}") from error
             return Download(data, "video/mp4", os.path.basename(PATH))
 
-    def _require_alive(self, process: subprocess.Popen[bytes]) -> None:
-        """Refuse when it ends at once, which is how ffmpeg says what it lacks."""
-        try:
-            process.wait(_ALIVE_S)
-        except subprocess.TimeoutExpired:
-            return
-        said = process.stderr.read() if process.stderr else b""
-        raise failed(f"ffmpeg ended: {said.decode(errors='replace')[-300:]}")
+    def _wait_picture(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait until it has taken a picture. What ends before that says what it lacks."""
+        deadline = time.monotonic() + _START_S
+        while not _PICTURES.search(_read(_PROGRESS)):
+            if process.poll() is not None:
+                said = process.stderr.read() if process.stderr else b""
+                raise failed(f"ffmpeg ended: {said.decode(errors='replace')[-300:]}")
+            if time.monotonic() > deadline:
+                end(process)
+                raise failed(f"ffmpeg took no picture within {_START_S:g} s")
+            time.sleep(_POLL_S)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as source:
+            return source.read()
+    except FileNotFoundError:
+        return b""

@@ -21,7 +21,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeAlias
 from urllib.parse import quote, urlsplit
 
-from envs_node.actors.desktop.guest import accessibility, files, programs, wallpaper, windows
+from envs_node.actors.desktop.guest import (
+    accessibility,
+    files,
+    programs,
+    screen,
+    wallpaper,
+    windows,
+)
 from envs_node.actors.desktop.guest.answer import Answer, Download, Fields, RefusedError, failed
 from envs_node.actors.desktop.guest.body import parse_body
 from envs_node.actors.desktop.guest.recording import Recorder
@@ -37,12 +44,12 @@ _REQUESTS_MAX = 32
 _Route: TypeAlias = Callable[[Fields], Answer]
 _RECORDER, _LAUNCHES = Recorder(), programs.Launches()
 _GET: Mapping[str, _Route] = {
-    "/screenshot": windows.screenshot,
+    "/screenshot": screen.screenshot,
     "/terminal": accessibility.terminal,
     "/accessibility": accessibility.tree,
     "/platform": lambda _: "Linux",
     "/setup/launched": _LAUNCHES.last,
-    "/cursor_position": windows.cursor_position,
+    "/cursor_position": screen.cursor_position,
     "/health": lambda _: {"status": "ok"},
 }
 _POST: Mapping[str, _Route] = {
@@ -60,7 +67,7 @@ _POST: Mapping[str, _Route] = {
     "/wallpaper": wallpaper.read,
     "/file": files.read_file,
     "/list_directory": files.list_directory,
-    "/screen_size": windows.screen_size,
+    "/screen_size": screen.screen_size,
     "/window_size": windows.window_size,
     "/desktop_path": files.desktop_path,
     "/start_recording": _RECORDER.start,

@@ -9,7 +9,7 @@ import pytest
 
 from envs_node.actors.desktop.errors import SetupFailedError
 from envs_node.actors.desktop.guest.answer import RefusedError
-from envs_node.actors.desktop.guest.programs import execute, launch
+from envs_node.actors.desktop.guest.programs import Launches, execute
 from envs_node.actors.desktop.setup import SETUP_TYPES, check_setup
 from envs_node.messages.tasks import Task
 from tests.fakes_desktop import make_task
@@ -101,7 +101,7 @@ def test_a_parameter_of_another_type_is_the_tasks_fault(
 
 
 def test_the_server_inside_refuses_a_nested_command_and_lives() -> None:
-    for run in (launch, execute):
+    for run in (Launches().launch, execute):
         with pytest.raises(RefusedError) as caught:
             run({"command": [["xterm"]]})
 
