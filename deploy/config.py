@@ -31,6 +31,9 @@ class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     xserver: XServerName = "xvfb"
     limits: Limits = Limits()
     """Of each desktop."""
+    ocr: bool = False
+    """Whether text is read off the picture where a window says nothing of itself; needs the
+    program tesseract."""
     warm: int = 1
     """Desktops kept ready, running and set up for no task, so that a reset takes one at once; they
     are started when the processors have nothing to do."""
@@ -48,6 +51,7 @@ class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             session=self.session,
             xserver=self.xserver,
             limits=self.limits,
+            ocr=self.ocr,
         )
 
 

@@ -34,6 +34,8 @@ class DesktopKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     lower: str = "/"
     """The file tree it stands on: the host's own, or a folder or image that was built for it."""
     limits: Limits = Limits()
+    ocr: bool = False
+    """Whether text is read off the picture where a window says nothing of itself."""
     filters_calls: bool = True
     """Whether the kernel refuses its programs the system calls that reach beyond it."""
 

@@ -26,6 +26,7 @@ from envs_node.actors.desktop.errors import DesktopLostError
 from envs_node.actors.desktop.guestclient import SOCKET_PATH, Guest
 from envs_node.actors.desktop.kind import DesktopKind
 from envs_node.actors.desktop.launcher import Launcher
+from envs_node.actors.desktop.ocr import read_lines, require_ocr
 from envs_node.actors.desktop.pool import FreshSessions, Sessions
 from envs_node.actors.desktop.quiet import Quiet, quiet_window
 from envs_node.actors.desktop.screen import pack_frame, png_of_frame
@@ -102,6 +103,8 @@ class Sandbox:
             DesktopLostError: the desktop broke or was closed meanwhile.
         """
         check_setup(task)
+        if self._kind.ocr:
+            require_ocr()
         self._end_session()
         session = self._sessions.take(self._kind)
         with self._lock:
@@ -150,6 +153,11 @@ class Sandbox:
         listing = list_elements(nodes, session.width, session.height)
         elements = listing.elements + bare_elements(windows, focused, listing.elements)
         signature = sign(pixels, windows, focused, elements, session.path("/home/user"))
+        silent = silent_windows(windows, nodes)
+        cuts = self._reading.cuts | listing.cuts
+        if self._kind.ocr and silent:
+            lines, is_cut = read_lines(pixels, windows, silent)  # the picture speaks for them
+            elements, cuts = elements + lines, cuts | {"time"} if is_cut else cuts
         session.require_whole()
         if signature.frame not in self._frames:
             self._frames[signature.frame] = pack_frame(pixels)
@@ -161,8 +169,7 @@ class Sandbox:
             time_ns=time_ns, settled=stillness.settled, settle_ms=stillness.settle_ms,
             frame_id=self._observed, input_ns=self._input_ns, windows=tell(windows, focused),
             quiet_ms=stillness.quiet.quiet_ms, quiet_class=stillness.quiet.app_class,
-            cuts=tuple(sorted(self._reading.cuts | listing.cuts)),
-            silent=silent_windows(windows, nodes),
+            cuts=tuple(sorted(cuts)), silent=silent,
         )  # fmt: skip
 
     def frame_png(self, digest: str) -> bytes | None:
