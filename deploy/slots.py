@@ -13,6 +13,7 @@ from envs_node.actors.desktop.actor import DesktopActor
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.pool import FreshSessions, Pool
 from envs_node.actors.desktop.sandbox import Sandbox
+from envs_node.actors.desktop.starts import Starts
 from envs_node.actors.post import Post
 from envs_node.actors.verifier.actor import VerifierActor
 from envs_node.actors.verifier.checker import Checker
@@ -58,6 +59,7 @@ class Desktops:
         self._health = health or Health()
         self._launcher: Launcher | None = None
         self._pool: Pool | None = None
+        self._starts = Starts()
         self._sandboxes: dict[DesktopId, Sandbox] = {}
         admission = Admission(
             reserve_bytes=settings.memory_reserve_bytes, load_cpu_max=settings.load_cpu_max
@@ -130,7 +132,9 @@ class Desktops:
 
     def _desktop(self, desktop_id: DesktopId) -> DesktopActor:
         assert self._launcher is not None, "slots start after the launcher"
-        sandbox = Sandbox(self._launcher, self._settings.kind(), sessions=self._pool)
+        sandbox = Sandbox(
+            self._launcher, self._settings.kind(), sessions=self._pool, starts=self._starts
+        )
         self._sandboxes[desktop_id] = sandbox
         return DesktopActor(desktop_id, sandbox)
 

@@ -34,6 +34,7 @@ from envs_node.actors.desktop.session import Session
 from envs_node.actors.desktop.settle import Look, Stillness, Work, wait_still
 from envs_node.actors.desktop.setup import Setup, check_setup
 from envs_node.actors.desktop.signature import sign
+from envs_node.actors.desktop.starts import Starts
 from envs_node.actors.desktop.windows import bare_elements, place, silent_windows, tell
 from envs_node.actors.desktop.xserver import Window
 from envs_node.messages.actions import Action
@@ -58,12 +59,15 @@ class Sandbox:
         kind: DesktopKind | None = None,
         *,
         sessions: Sessions | None = None,
+        starts: Starts | None = None,
     ) -> None:
         """Of this launcher.
 
         Args:
             sessions: where its desktops come from; all are fresh ones unless given.
+            starts: how the tasks start on other desktops; a task starts as it does unless given.
         """
+        self._starts = starts
         self._kind = kind or DesktopKind()
         self._sessions = sessions or FreshSessions(launcher)
         self._size = (self._kind.width, self._kind.height)
@@ -97,11 +101,21 @@ class Sandbox:
     def reset(self, task: Task) -> Observation:
         """Destroy the desktop, take a fresh one, and bring it to the task's start.
 
+        One that starts unlike its peers is destroyed, and another taken, once.
+
         Raises:
             SetupFailedError: a set-up step failed.
             LauncherError: the host refused.
             DesktopLostError: the desktop broke or was closed meanwhile.
         """
+        seen = self._restart(task)
+        windows = seen.signature.windows
+        if self._starts is not None and not self._starts.admits(task, windows):
+            seen = self._restart(task)
+            self._starts.settle(task, windows, seen.signature.windows)
+        return seen
+
+    def _restart(self, task: Task) -> Observation:
         check_setup(task)
         if self._kind.ocr:
             require_ocr()
