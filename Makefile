@@ -44,7 +44,7 @@ check: .make/python
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/mypy
 
-setup: .make/apt .make/python .make/checker
+setup: .make/apt .make/python .make/checker .make/criu
 
 # The tests drive every application: their packages take gigabytes that the demo does without.
 setup-test: setup .make/apt-test
@@ -98,6 +98,10 @@ $(VENV)/bin/python: | .make/apt
 .make/checker: deploy/checker-requirements.txt .make/python
 	@$(VENV)/bin/envs-node checker install
 	@touch $@
+
+# Where there is none, desktops replay instead of being forked; the tests of forking then fail.
+.make/criu: deploy/criu.py .make/python
+	@if $(VENV)/bin/envs-node criu install; then touch $@; fi
 
 clean:
 	rm -rf .make $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -23,6 +23,7 @@ from envs_node.messages.base import WIRE_BYTES_MAX, Envelope, EnvsError, Message
 AnyMessage: TypeAlias = (
     desktop.Configure | desktop.Configured | desktop.ConfigureFailed
     | desktop.Reset | desktop.ResetDone | desktop.ResetFailed
+    | desktop.KeepFork | desktop.ForkKept | desktop.ForkRefused
     | desktop.Act | desktop.Acted | desktop.ActFailed
     | desktop.Observe | desktop.Observed
     | desktop.FetchFrame | desktop.FrameFetched | desktop.FrameUnknown

@@ -126,6 +126,8 @@ class Reset(Message, frozen=True, kw_only=True):
     desktop_id: DesktopId
     episode: int
     """Counts the resets of this desktop; a repeated number is answered, not done again."""
+    prefix: tuple[Action, ...] = ()
+    """Actions that will come first: a clone that stands behind some of them is as good."""
 
 
 class ResetDone(Message, frozen=True, kw_only=True):
@@ -134,9 +136,18 @@ class ResetDone(Message, frozen=True, kw_only=True):
     desktop_id: DesktopId
     episode: int
     observation: Observation
+    """After the `forked_steps` first actions of the prefix."""
     guest_pid: int
     """The desktop's first process, as this host numbers it: the way into its namespaces."""
     reset_ms: int
+    can_fork: bool = False
+    """Whether `KeepFork` may be asked of this desktop."""
+    forked_steps: int = 0
+    """Actions of the prefix that need no more to be performed: this is a clone behind them."""
+    seen: tuple[Observation, ...] = ()
+    """What the clone's origin saw before each of these."""
+    fork_ms: int = 0
+    """Of `reset_ms`: bringing the clone up, and comparing it with what its origin saw."""
 
 
 class ResetFailed(Message, frozen=True, kw_only=True):
@@ -147,6 +158,38 @@ class ResetFailed(Message, frozen=True, kw_only=True):
     reason: str
     is_setup: bool = False
     """True when a set-up step failed: the task's fault, not the desktop's."""
+
+
+class KeepFork(Message, frozen=True, kw_only=True):
+    """Keep the desktop as it is, to make clones of. Answered by `ForkKept` or `ForkRefused`.
+
+    It goes on as if nothing had been. Whoever resets to a prefix that leads there gets a clone.
+    """
+
+    desktop_id: DesktopId
+    episode: int
+    step: int
+    """How many actions it is behind; a repeated step is answered, not kept again."""
+
+
+class ForkKept(Message, frozen=True, kw_only=True):
+    """Answers `KeepFork`."""
+
+    desktop_id: DesktopId
+    episode: int
+    step: int
+    size_bytes: int
+    """Of memory that the fork point takes."""
+    fork_ms: int
+
+
+class ForkRefused(Message, frozen=True, kw_only=True):
+    """Refuses `KeepFork`: this desktop cannot be kept, or there is no room. It goes on."""
+
+    desktop_id: DesktopId
+    episode: int
+    step: int
+    reason: str
 
 
 class Act(Message, frozen=True, kw_only=True):

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from envs_node.actors.desktop.errors import ActionRefusedError, DesktopLostError, SetupFailedError
+from envs_node.actors.desktop.errors import (
+    ActionRefusedError,
+    DesktopLostError,
+    ForkRefusedError,
+    SetupFailedError,
+)
+from envs_node.actors.desktop.fork.prefix import prefix_keys
 from envs_node.messages.actions import Action, Type, Wait
 from envs_node.messages.base import TaskId
 from envs_node.messages.desktop import Observation, Signature
 from envs_node.messages.tasks import Task, TaskFile
+
+
+class Clone(NamedTuple):
+    """What a fake desktop says when it has become a clone."""
+
+    seen: tuple[Observation, ...]
 
 
 class FakeDesktop:
@@ -16,9 +30,31 @@ class FakeDesktop:
 
     guest_pid = 4321
 
-    def __init__(self) -> None:
+    def __init__(self, store: dict[str, tuple[Observation, ...]] | None = None) -> None:
+        """With a store it is one that forks: those of one store are of one node."""
         self.calls: list[str] = []
         self.text = ""
+        self._store = store
+
+    @property
+    def can_fork(self) -> bool:
+        return self._store is not None
+
+    def keep_fork(self, key: str, seen: tuple[Observation, ...]) -> int:
+        if self._store is None or "secret" in self.text:
+            raise ForkRefusedError("there is no room")
+        self.calls.append("keep_fork")
+        self._store[key] = seen
+        return 1 << 20
+
+    def reset_forked(self, task: Task, prefix: Sequence[Action]) -> Clone | None:
+        for key in reversed(prefix_keys(task, prefix)[1:]):
+            if self._store is not None and key in self._store:
+                self.calls.append("reset_forked")
+                seen = self._store[key]
+                self.text = seen[-1].signature.frame
+                return Clone(seen=seen)
+        return None
 
     def check(self, task: Task) -> None:
         if task.template == "unknown":

@@ -1,8 +1,8 @@
 """Keeps one desktop and drives it.
 
 Owns      one desktop: its processes, X server, input and disk layer.
-Hears     Configure, Reset, Act, Observe, FetchFrame, Close.
-Says      Configured, ResetDone, Acted, Observed, FrameFetched, Closed, and their refusals.
+Hears     Configure, Reset, KeepFork, Act, Observe, FetchFrame, Close.
+Says      Configured, ResetDone, ForkKept, Acted, Observed, FrameFetched, Closed, and refusals.
 On crash  starts over without a desktop; the search replays the branch elsewhere.
 """
 
@@ -12,19 +12,21 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Protocol, TypeAlias, TypeVar, assert_never
+from typing import Any, TypeAlias, TypeVar, assert_never
 
 import trio
 
 from envs_node.actors.base import Actor
 from envs_node.actors.blocking import RunBlocking, run_in_thread
+from envs_node.actors.desktop.episode import Episode
 from envs_node.actors.desktop.errors import (
     ActionRefusedError,
     DesktopLostError,
+    ForkRefusedError,
     LauncherError,
     SetupFailedError,
 )  # fmt: skip
-from envs_node.messages.actions import Action
+from envs_node.actors.desktop.interface import Desktop
 from envs_node.messages.base import DesktopId, Message
 from envs_node.messages.desktop import (
     Act,
@@ -36,9 +38,11 @@ from envs_node.messages.desktop import (
     Configured,
     ConfigureFailed,
     FetchFrame,
+    ForkKept,
+    ForkRefused,
     FrameFetched,
     FrameUnknown,
-    Observation,
+    KeepFork,
     Observe,
     Observed,
     Reset,
@@ -47,44 +51,18 @@ from envs_node.messages.desktop import (
 )  # fmt: skip
 from envs_node.messages.tasks import Task
 
-Heard: TypeAlias = Configure | Reset | Act | Observe | FetchFrame | Close
+Heard: TypeAlias = Configure | Reset | KeepFork | Act | Observe | FetchFrame | Close
 RESET_TIMEOUT_S = 120.0
+FORK_TIMEOUT_S = 60.0
 ACT_TIMEOUT_S = 90.0
 LOOK_TIMEOUT_S = 30.0
 _T = TypeVar("_T")
 
 
-class Desktop(Protocol):
-    """A desktop as its actor needs it. Every method blocks and is called in a thread."""
-
-    @property
-    def guest_pid(self) -> int:
-        """The desktop's first process, as this host counts."""
-
-    def check(self, task: Task) -> None:
-        """Refuse a task that could not be set up."""
-
-    def reset(self, task: Task) -> Observation:
-        """Start over on a fresh desktop."""
-
-    def act(self, action: Action) -> Observation:
-        """Perform an action and look."""
-
-    def observe(self) -> Observation:
-        """Look."""
-
-    def frame_png(self, digest: str) -> bytes | None:
-        """The picture of a frame seen since the reset."""
-
-    def close(self) -> None:
-        """Destroy the desktop."""
-
-
 class DesktopActor(Actor[Heard]):
     """Owns one desktop. Asked twice, it answers twice and acts once.
 
-    Args:
-        desktop: what `run_blocking` drives; nothing runs before the first `Reset`.
+    Its desktop is driven by `run_blocking`; nothing runs before the first `Reset`.
     """
 
     def __init__(
@@ -95,17 +73,18 @@ class DesktopActor(Actor[Heard]):
         self._run_blocking = run_blocking
         self._task: Task | None = None
         self._reset: ResetDone | ResetFailed | None = None
-        self._acted: dict[int, Acted | ActFailed] = {}
-        """Answers of this episode by step."""
-        self._counts = {"resets": 0, "actions": 0, "repeats": 0}
+        self._episode: Episode | None = None
+        self._counts = {"resets": 0, "forked": 0, "actions": 0, "repeats": 0}
 
     async def hear(self, message: Heard) -> Message:
         """Dispatch."""
         match message:
             case Configure(task=task):
                 return self._configure(task)
-            case Reset(episode=episode):
-                return await self._restart(episode)
+            case Reset():
+                return await self._restart(message)
+            case KeepFork():
+                return await self._keep(message)
             case Act():
                 return await self._act(message)
             case Observe():
@@ -120,14 +99,13 @@ class DesktopActor(Actor[Heard]):
 
     async def stop(self) -> None:
         """Destroy the desktop; its launcher kills and waits, so this takes milliseconds."""
-        self._reset = None
-        self._acted.clear()
+        self._reset = self._episode = None
         gone = suppress(DesktopLostError, LauncherError)  # already, which was wanted
         with trio.move_on_after(LOOK_TIMEOUT_S, shield=True), gone:
             await self._run_blocking(self._desktop.close)
 
     def statistics(self) -> dict[str, int | float]:
-        """Resets, actions and repeated requests so far."""
+        """Resets, those of them by a clone, actions and repeated requests so far."""
         return dict(self._counts)
 
     def _configure(self, task: Task) -> Configured | ConfigureFailed:
@@ -138,50 +116,71 @@ class DesktopActor(Actor[Heard]):
         self._task = task
         return Configured(desktop_id=self._id)
 
-    async def _restart(self, episode: int) -> ResetDone | ResetFailed:
-        if self._reset is not None and self._reset.episode == episode:
+    async def _restart(self, message: Reset) -> ResetDone | ResetFailed:
+        if self._reset is not None and self._reset.episode == message.episode:
             self._counts["repeats"] += 1
             return self._reset
-        refuse = partial(ResetFailed, desktop_id=self._id, episode=episode)
+        refuse = partial(ResetFailed, desktop_id=self._id, episode=message.episode)
         if self._task is None:
             return refuse(reason="no task: configure it")
-        task, start = self._task, trio.current_time()
-        self._acted.clear()
+        task, prefix, start = self._task, message.prefix, trio.current_time()
+        desktop = self._desktop
+        self._episode = None
         self._counts["resets"] += 1
         try:
-            seen = await self._in_thread(lambda: self._desktop.reset(task), RESET_TIMEOUT_S)
+            fork, fresh = partial(desktop.reset_forked, task, prefix), partial(desktop.reset, task)
+            clone = await self._in_thread(fork, FORK_TIMEOUT_S) if prefix else None
+            fork_ms = _elapsed_ms(start) if prefix else 0
+            seen = clone.seen if clone else (await self._in_thread(fresh, RESET_TIMEOUT_S),)
         except (SetupFailedError, LauncherError) as error:
             self._reset = refuse(reason=str(error), is_setup=isinstance(error, SetupFailedError))
-        else:
-            self._reset = ResetDone(
-                desktop_id=self._id, episode=episode, observation=seen,
-                guest_pid=self._desktop.guest_pid, reset_ms=_elapsed_ms(start),
-            )  # fmt: skip
+            return self._reset
+        self._counts["forked"] += int(clone is not None)
+        self._reset = ResetDone(
+            desktop_id=self._id, episode=message.episode, observation=seen[-1], seen=seen[:-1],
+            guest_pid=desktop.guest_pid, reset_ms=_elapsed_ms(start) - fork_ms,
+            can_fork=desktop.can_fork, forked_steps=len(seen) - 1, fork_ms=fork_ms,
+        )  # fmt: skip
+        self._episode = Episode(task, self._reset, prefix)
         return self._reset
 
-    async def _act(self, message: Act) -> Acted | ActFailed:
-        episode, step = message.episode, message.step
-        refuse = partial(ActFailed, desktop_id=self._id, episode=episode, step=step)
-        if not isinstance(self._reset, ResetDone) or self._reset.episode != episode:
-            return refuse(reason=f"episode {episode} is not the one that runs")
-        if step in self._acted:
+    async def _keep(self, message: KeepFork) -> ForkKept | ForkRefused:
+        episode, start = self._episode, trio.current_time()
+        where = self._where(message)
+        refuse = partial(ForkRefused, **where)
+        if episode and (known := episode.fork_at(message)):
             self._counts["repeats"] += 1
-            return self._acted[step]
-        if step != len(self._acted):
-            return refuse(reason=f"step {step} comes after step {len(self._acted)}")
-        start = trio.current_time()
+            return known
+        if episode is None or (why := episode.refusal(message)):
+            return refuse(reason=why if episode else "no episode runs")
+        work = partial(self._desktop.keep_fork, episode.key(), episode.seen)
+        try:
+            size_bytes = await self._in_thread(work, ACT_TIMEOUT_S)
+        except ForkRefusedError as error:
+            return episode.forked(refuse(reason=str(error)))
+        fork_ms = _elapsed_ms(start)
+        return episode.forked(ForkKept(**where, size_bytes=size_bytes, fork_ms=fork_ms))
+
+    async def _act(self, message: Act) -> Acted | ActFailed:
+        episode, start = self._episode, trio.current_time()
+        where = self._where(message)
+        refuse = partial(ActFailed, **where)
+        if episode and (known := episode.answer_to(message)):
+            self._counts["repeats"] += 1
+            return known
+        if episode is None or (why := episode.refusal(message)):
+            return refuse(reason=why if episode else "no episode runs")
         self._counts["actions"] += 1
         try:
-            seen = await self._in_thread(lambda: self._desktop.act(message.action), ACT_TIMEOUT_S)
+            seen = await self._in_thread(partial(self._desktop.act, message.action), ACT_TIMEOUT_S)
         except ActionRefusedError as error:
             answer: Acted | ActFailed = refuse(reason=str(error), is_refused=True)
         else:
-            answer = Acted(
-                desktop_id=self._id, episode=episode, step=step, observation=seen,
-                act_ms=_elapsed_ms(start),
-            )  # fmt: skip
-        self._acted[step] = answer
-        return answer
+            answer = Acted(**where, observation=seen, act_ms=_elapsed_ms(start))
+        return episode.acted(message, answer)
+
+    def _where(self, message: Act | KeepFork) -> dict[str, Any]:
+        return {"desktop_id": self._id, "episode": message.episode, "step": message.step}
 
     async def _fetch(self, frame: str) -> FrameFetched | FrameUnknown:
         png = await self._in_thread(lambda: self._desktop.frame_png(frame), LOOK_TIMEOUT_S)

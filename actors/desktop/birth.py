@@ -9,7 +9,7 @@ import os
 import signal
 import socket
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from envs_node.actors.desktop import kernel
 from envs_node.actors.desktop.bounds import Bounds
@@ -34,12 +34,20 @@ class Desktop:
     """A descriptor of the tmpfs that its file tree lies on, with `upper`, `work` and `layer`: no
     path of the host leads there."""
     bounds: Bounds
+    keeper: int = 0
+    """Of a clone: the process around it, which ends with it, and it with that; else 0."""
+
+    def description(self) -> dict[str, Any]:
+        """What whoever drives it has to know."""
+        group, missing = self.bounds.group.folders, dict(self.bounds.missing)
+        return {"pid": self.pid, "group": group, "missing": missing}
 
     def destroy(self) -> None:
         """Kill it, wait until all of it is gone, and let its files go."""
-        os.kill(self.pid, signal.SIGKILL)
+        last = self.keeper or self.pid
+        os.kill(last, signal.SIGKILL)
         self.bounds.group.thaw()  # what is frozen does not even die
-        os.waitpid(self.pid, 0)
+        os.waitpid(last, 0)
         os.close(self.stage)
         self.bounds.group.remove()
 
@@ -106,6 +114,7 @@ def _become_init(
     channel: socket.socket, plan: Plan, users: UserMap | None, bounds: Bounds
 ) -> NoReturn:
     try:
+        os.setsid()  # within its process namespace, or it could not be written out
         _hear(channel, "build")
         if users is None or users.has_root:
             os.setresgid(0, 0, 0)

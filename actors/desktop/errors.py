@@ -25,3 +25,7 @@ class SetupFailedError(EnvsError):
 
 class ActionRefusedError(EnvsError):
     """The action makes no sense on this screen; nothing was done."""
+
+
+class ForkRefusedError(EnvsError):
+    """The desktop is not kept as a fork point; it goes on as it was."""

@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import socket
+import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,6 +16,7 @@ from envs_node.actors.desktop.errors import DesktopLostError
 SOCKET_PATH = "/run/share/guest.sock"
 _BODY_BYTES_MAX = 256 << 20
 """As much as the server itself takes."""
+_LISTEN_S, _POLL_S = 1.0, 0.002
 
 
 class GuestRefusedError(DesktopLostError):
@@ -79,11 +81,24 @@ class _UnixConnection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
+        deadline = time.monotonic() + _LISTEN_S
         # The folder is the desktop user's: a link there would lead to the host's own sockets.
         handle = os.open(self._path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
-            self.sock.connect(f"/proc/self/fd/{handle}")
+            while not self._is_connected(f"/proc/self/fd/{handle}", deadline):
+                time.sleep(_POLL_S)
         finally:
             os.close(handle)
+
+    def _is_connected(self, path: str, deadline: float) -> bool:
+        """Connect; its name is there a moment before it listens."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        try:
+            self.sock.connect(path)
+        except ConnectionRefusedError:
+            self.sock.close()
+            if time.monotonic() > deadline:
+                raise
+            return False
+        return True

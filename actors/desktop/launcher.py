@@ -19,11 +19,12 @@ import structlog
 import envs_node
 from envs_node.actors.desktop.cgroups import Group
 from envs_node.actors.desktop.errors import DesktopLostError, LauncherError
+from envs_node.actors.desktop.handles import receive
 from envs_node.actors.desktop.kind import DesktopKind
 
 _FOLDER = Path(__file__).parent
 _GUEST = "usr/local/lib/envs/envs_node/actors/desktop/guest"
-_LAYERS = {f"{_FOLDER}/settings": "", f"{_FOLDER}/guest": _GUEST}
+LAYERS = {f"{_FOLDER}/settings": "", f"{_FOLDER}/guest": _GUEST}
 _ANSWER_TIMEOUT_S = 30.0
 
 _log = structlog.get_logger(__name__)
@@ -88,8 +89,11 @@ class Launcher:
             LauncherError: the host refused a namespace or a mount.
             DesktopLostError: the launcher's process is gone.
         """
-        request = {"verb": "create", "layers": _LAYERS, "kind": msgspec.to_builtins(kind)}
-        answer = self._ask(request)
+        request = {"verb": "create", "layers": LAYERS, "kind": msgspec.to_builtins(kind)}
+        return self.adopt(self.ask(request))
+
+    def adopt(self, answer: Mapping[str, Any]) -> int:
+        """Take in what its process says of a new desktop; the pid of its first process."""
         self._groups[answer["pid"]] = Group(answer["group"])
         self._tell_missing(answer["missing"])
         return int(answer["pid"])
@@ -108,12 +112,12 @@ class Launcher:
             "verb": "spawn", "pid": pid, "argv": list(argv), "env": dict(env),
             "log": f"/run/share/log/{log}.log", "cwd": "/home/user",
         }  # fmt: skip
-        return int(self._ask(request)["pid"])
+        return int(self.ask(request)["pid"])
 
     def destroy(self, pid: int) -> None:
         """Kill a desktop and wait until nothing of it is left. Twice does no harm."""
         self._groups.pop(pid, None)
-        self._ask({"verb": "destroy", "pid": pid})
+        self.ask({"verb": "destroy", "pid": pid})
 
     def close(self) -> None:
         """End the launcher's process and every desktop with it."""
@@ -124,6 +128,30 @@ class Launcher:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def ask(self, request: dict[str, Any], handles: list[int] | None = None) -> dict[str, Any]:
+        """Have its process do something; `handles` takes the descriptors that it answers with.
+
+        Raises:
+            LauncherError: it refused.
+            DesktopLostError: it is gone.
+        """
+        with self._lock:
+            try:
+                self._channel.send(json.dumps(request).encode())
+                data, received = receive(self._channel, 1 << 16)
+            except OSError as error:
+                # A late answer would be taken for that of the next request.
+                self._process.kill()
+                raise DesktopLostError(f"the launcher does not answer: {error}") from error
+        if handles is not None:
+            handles += received
+        if not data:
+            raise DesktopLostError("the launcher's process is gone")
+        answer: dict[str, Any] = json.loads(data)
+        if "error" in answer:
+            raise LauncherError(f"{request['verb']}: {answer['error']}")
+        return answer
 
     def __enter__(self) -> Self:
         return self
@@ -139,19 +167,3 @@ class Launcher:
         if missing and missing != self._missing:
             _log.warning("desktop.unbounded", **missing)
         self._missing = missing
-
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        with self._lock:
-            try:
-                self._channel.send(json.dumps(request).encode())
-                data = self._channel.recv(1 << 16)
-            except OSError as error:
-                # A late answer would be taken for that of the next request.
-                self._process.kill()
-                raise DesktopLostError(f"the launcher does not answer: {error}") from error
-        if not data:
-            raise DesktopLostError("the launcher's process is gone")
-        answer: dict[str, Any] = json.loads(data)
-        if "error" in answer:
-            raise LauncherError(f"{request['verb']}: {answer['error']}")
-        return answer

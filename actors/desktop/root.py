@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,7 +18,7 @@ from envs_node.actors.desktop.lower import Lower, mount_image, open_lower
 from envs_node.actors.desktop.patchwork import Patchwork
 from envs_node.actors.desktop.usermap import USER_ID
 
-_STAGE = "/tmp"  # any folder that every host has; it is covered in this mount namespace only
+STAGE = "/tmp"  # any folder that every host has; it is covered in this mount namespace only
 _DEVICES = {
     "null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9),
     "tty": (5, 0),
@@ -52,28 +53,42 @@ def build_root(plan: Plan) -> int:
     Returns:
         A descriptor of the folder that holds the writable layer, `upper`.
     """
+    stage, lower = build_stage(plan)
+    os.chdir(f"{STAGE}/root")
+    _mount_devices(plan.disk_bytes // 8, is_root=plan.is_root)
+    _mount_runtime(plan.disk_bytes // 4, plan.disk_bytes // 8)
+    if os.geteuid() != 0:
+        _close_folders(lower)
+    kernel.change_root(f"{STAGE}/root")
+    return stage
+
+
+def build_stage(plan: Plan, fill: Callable[[str], None] = lambda _: None) -> tuple[int, Lower]:
+    """Mount the file tree of a desktop, all but what is in memory alone, at `STAGE`/root.
+
+    Args:
+        fill: puts what the desktop has written so far into the folder it is given.
+
+    Returns:
+        A descriptor of the folder that holds the writable layer, `upper`; and what is below.
+    """
     kernel.make_private()
     lower = None if plan.device else open_lower(plan.lower)
     entries = [
         entry for folder, place in plan.layers.items() for entry in _read_layer(folder, place)
     ]
-    kernel.mount("tmpfs", _STAGE, "tmpfs", 0, f"mode=755,{_size(plan.disk_bytes // 2)}")
+    kernel.mount("tmpfs", STAGE, "tmpfs", 0, f"mode=755,{_size(plan.disk_bytes // 2)}")
     for name in ("upper", "work", "root", "layer", "lower", "empty"):
-        os.mkdir(f"{_STAGE}/{name}", 0o755)
-    lower = lower or mount_image(plan.device, f"{_STAGE}/lower")
-    _write_layer(f"{_STAGE}/layer", entries, lower)
-    stage = os.open(_STAGE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        os.mkdir(f"{STAGE}/{name}", 0o755)
+    lower = lower or mount_image(plan.device, f"{STAGE}/lower")
+    _write_layer(f"{STAGE}/layer", entries, lower)
+    fill(f"{STAGE}/upper")
+    stage = os.open(STAGE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     if plan.is_root:
         _lay_overlay(lower)
     else:
-        Patchwork(_STAGE, lower, "userxattr").lay_root()
-    os.chdir(f"{_STAGE}/root")
-    _mount_devices(plan.disk_bytes // 8, is_root=plan.is_root)
-    _mount_runtime(plan.disk_bytes // 4, plan.disk_bytes // 8)
-    if os.geteuid() != 0:
-        _close_folders(lower)
-    kernel.change_root(f"{_STAGE}/root")
-    return stage
+        Patchwork(STAGE, lower, "userxattr").lay_root()
+    return stage, lower
 
 
 def _read_layer(settings: str, place: str) -> list[Entry]:
@@ -92,17 +107,17 @@ def _read_layer(settings: str, place: str) -> list[Entry]:
 
 def _lay_overlay(lower: Lower) -> None:
     """Lay one overlay over all of it, but for what it does not see: mounts of their own."""
-    layer = f"{_STAGE}/layer"
+    layer = f"{STAGE}/layer"
     for name in lower.absent:
         os.mknod(f"{layer}/{name}", stat.S_IFCHR, 0)  # a whiteout: not there at all
     for place in lower.hidden:
         os.setxattr(f"{layer}/{place}", "trusted.overlay.opaque", b"y")
     # A copy of a running desktop (CRIU) keeps watches on files by handle; that takes these two.
     options = "index=on,nfs_export=on"
-    folders = f"lowerdir={layer}:{lower.folder or '/'},upperdir={_STAGE}/upper"
-    folders += f",workdir={_STAGE}/work"
-    kernel.mount("overlay", f"{_STAGE}/root", "overlay", 0, f"{options},{folders}")
-    Patchwork(_STAGE, lower, options).mend()
+    folders = f"lowerdir={layer}:{lower.folder or '/'},upperdir={STAGE}/upper"
+    folders += f",workdir={STAGE}/work"
+    kernel.mount("overlay", f"{STAGE}/root", "overlay", 0, f"{options},{folders}")
+    Patchwork(STAGE, lower, options).mend()
 
 
 def _write_layer(layer: str, entries: list[Entry], lower: Lower) -> None:

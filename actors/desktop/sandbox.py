@@ -18,12 +18,14 @@ import signal
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import suppress
 
 from envs_node.actors.desktop.accessibility import Reading
 from envs_node.actors.desktop.elements import list_elements
-from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.actors.desktop.errors import DesktopLostError, ForkRefusedError
 from envs_node.actors.desktop.guestclient import SOCKET_PATH, Guest
+from envs_node.actors.desktop.interface import Forked
 from envs_node.actors.desktop.kind import DesktopKind
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.ocr import read_lines, require_ocr
@@ -50,8 +52,6 @@ class Sandbox:
     `close` and `kill` alone may come from another thread, while a call is under way: what it is
     about to create is destroyed, and the call fails.
     """
-
-    can_fork = False
 
     def __init__(
         self,
@@ -90,6 +90,23 @@ class Sandbox:
         session = self._session
         return session.pid if session is not None else 0
 
+    @property
+    def can_fork(self) -> bool:
+        """Whether `keep_fork` and `reset_forked` do anything: see `fork/sandbox.py`."""
+        return False
+
+    def keep_fork(self, key: str, seen: tuple[Observation, ...]) -> int:
+        """Keep the desktop as it is.
+
+        Raises:
+            ForkRefusedError: always.
+        """
+        raise ForkRefusedError(f"no desktop of this node is forked: {key} of {len(seen)} states")
+
+    def reset_forked(self, _task: Task, _prefix: Sequence[Action]) -> Forked | None:
+        """Become a clone behind some of these actions: there is none."""
+        return None
+
     def check(self, task: Task) -> None:
         """Refuse what `reset` could not set up, without touching the desktop.
 
@@ -121,11 +138,7 @@ class Sandbox:
             require_ocr()
         self._end_session()
         session = self._sessions.take(self._kind)
-        with self._lock:
-            self._session = None if self._is_closed else session
-        if self._session is None:
-            session.close()
-            raise DesktopLostError("the desktop was closed while it started")
+        self._begin_session(session)
         with session.watched():
             Setup(task, Guest(session.path(SOCKET_PATH)), self, self._size).run()
             session.input.park()
@@ -232,6 +245,18 @@ class Sandbox:
     def clients(self) -> int:
         """How many connections its X server has."""
         return self._living().clients()
+
+    def _begin_session(self, session: Session) -> None:
+        """Drive this one from now on.
+
+        Raises:
+            DesktopLostError: we were closed meanwhile, and so is it.
+        """
+        with self._lock:
+            self._session = None if self._is_closed else session
+        if self._session is None:
+            session.close()
+            raise DesktopLostError("the desktop was closed while it started")
 
     def _end_session(self) -> None:
         with self._lock:

@@ -18,6 +18,7 @@ from envs_node.actors.desktop import kernel
 from envs_node.actors.desktop.birth import Desktop, create
 from envs_node.actors.desktop.bounds import make_bounds
 from envs_node.actors.desktop.cgroups import find_place
+from envs_node.actors.desktop.fork.keeping import Forks
 from envs_node.actors.desktop.lower import Images
 from envs_node.actors.desktop.root import Plan
 from envs_node.actors.desktop.usermap import UserMap, choose_map, may_mount
@@ -35,15 +36,15 @@ class Spawner:
         self._images = Images(is_root=self._is_root)
         self._place = find_place()
         self._desktops: dict[int, Desktop] = {}
+        self._forks = Forks()
 
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Do what is asked for."""
+    def answer(self, request: dict[str, Any], handles: list[int]) -> dict[str, Any]:
+        """Do what is asked for; a descriptor put into `handles` goes with the answer."""
         match request["verb"]:
             case "create":
                 desktop = self._create(request["layers"], request["kind"])
                 self._desktops[desktop.pid] = desktop
-                group, missing = desktop.bounds.group.folders, dict(desktop.bounds.missing)
-                return {"pid": desktop.pid, "group": group, "missing": missing}
+                return desktop.description()
             case "spawn":
                 if request["pid"] not in self._desktops:
                     raise ValueError(f"no desktop {request['pid']}")
@@ -52,6 +53,22 @@ class Spawner:
                 if request["pid"] in self._desktops:
                     self._desktops.pop(request["pid"]).destroy()
                 return {}
+            case "restore" if self._is_root:
+                bounds = make_bounds(self._place, request["kind"])
+                plan = self._plan(request["layers"], request["kind"])
+                return self._forks.restore(request, plan, bounds, handles)
+            case "restored":
+                clone = self._forks.restored(request["keeper"], request["pid"])
+                if clone is None:
+                    return {}
+                self._desktops[clone.pid] = clone
+                return clone.description()
+            case "dump" if self._is_root:
+                return self._forks.dump(request, self._desktops[request["pid"]], handles)
+            case "dumped":
+                return self._forks.dumped(request["point"])
+            case "drop":
+                return self._forks.drop(request["point"])
             case verb:
                 raise ValueError(f"unknown verb {verb!r}")
 
@@ -66,28 +83,33 @@ class Spawner:
             self._users = choose_map()
         bounds = make_bounds(self._place, kind)
         try:
-            plan = Plan(
-                layers=layers,
-                disk_bytes=int(kind["limits"]["disk_bytes"]),
-                lower=kind["lower"],
-                device=self._images.attach(kind["lower"]),
-                is_root=self._is_root,
-            )
-            return create(plan, self._users, bounds)
+            return create(self._plan(layers, kind), self._users, bounds)
         except OSError:
             bounds.group.remove()
             raise
+
+    def _plan(self, layers: dict[str, str], kind: dict[str, Any]) -> Plan:
+        return Plan(
+            layers=layers,
+            disk_bytes=int(kind["limits"]["disk_bytes"]),
+            lower=kind["lower"],
+            device=self._images.attach(kind["lower"]),
+            is_root=self._is_root,
+        )
 
 
 def serve(channel: socket.socket) -> None:
     """Answer requests until the channel closes, then kill every desktop."""
     spawner = Spawner()
     while request := channel.recv(_REQUEST_BYTES_MAX):
+        handles: list[int] = []
         try:
-            answer = spawner.answer(json.loads(request))
+            answer = spawner.answer(json.loads(request), handles)
         except (OSError, ValueError, KeyError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
-        channel.send(json.dumps(answer).encode())
+        socket.send_fds(channel, [json.dumps(answer).encode()], handles)
+        for handle in handles:
+            os.close(handle)
     spawner.close()
 
 

@@ -24,7 +24,7 @@ class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
     why, and is free for the next branch.
     """
 
-    reset_s: float = 130.0
+    reset_s: float = 190.0
     act_s: float = 100.0
     propose_s: float = 120.0
     verify_s: float = 300.0

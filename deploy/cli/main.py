@@ -14,6 +14,7 @@ import tyro
 
 from envs_node.deploy.cli import (
     checker,
+    criu,
     doctor,
     evaluate,
     fit,
@@ -116,6 +117,7 @@ def _verbs(config: Config) -> Any:
         "tasks": (tasks.TasksVerbs, "Look at tasks, or write the bundled ones."),
         "policy": (policy.PolicyVerbs, "Look at a policy, or make the built-in one."),
         "checker": (checker.CheckerVerbs, "Install OSWorld's checker."),
+        "criu": (criu.CriuVerbs, "Install what live desktops are forked with."),
         "token": (token.TokenVerbs, "Let nodes of other machines in."),
     }
     choices: list[Any] = [

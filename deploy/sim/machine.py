@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
 import trio
 
-from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.actors.desktop.errors import DesktopLostError, ForkRefusedError
 from envs_node.deploy.sim.network import next_tick_s
 from envs_node.deploy.sim.world import World
 from envs_node.messages.actions import Action
@@ -84,6 +84,18 @@ class SimDesktop:
         self.resets += 1
         self._toil.spend(self._world.takes_s("reset", f"{task.id}@{self._id}"))
         return self._world.observe(self._state)
+
+    @property
+    def can_fork(self) -> bool:
+        """Not here."""
+        return False
+
+    def reset_forked(self, _task: Task, _prefix: Sequence[Action]) -> None:
+        """Nobody was kept."""
+
+    def keep_fork(self, _key: str, _seen: tuple[Observation, ...]) -> int:
+        """Refuse."""
+        raise ForkRefusedError("desktops of a world are not forked")
 
     def act(self, action: Action) -> Observation:
         """Go where the action leads."""

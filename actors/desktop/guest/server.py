@@ -183,8 +183,8 @@ def main() -> None:
         sys.exit(str(error))
     port = ThreadingHTTPServer((host, PORT), handler)
     threading.Thread(target=port.serve_forever, daemon=True).start()
-    unix = UnixServer(f"{SOCKET_PATH}.new", Handler)
-    os.rename(f"{SOCKET_PATH}.new", SOCKET_PATH)  # whoever sees the name finds it listening
+    # Under no other name: a clone of this desktop has its socket where it was bound.
+    unix = UnixServer(SOCKET_PATH, Handler)
     unix.serve_forever()
 
 
