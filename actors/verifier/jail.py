@@ -1,5 +1,10 @@
 """Confines the process that judges: its own network, processes, mounts, root and user.
 
+As root it becomes a user to whom nothing belongs. Without root the desktop has a user namespace,
+and the judging process gets one inside that: there it becomes an id that the host has lent the
+desktop's owner; where it has lent none it stays the owner, but holds no privilege, sees read-only
+system folders alone, and all it writes lies in memory that goes with it.
+
 Loaded by file in the checker's own Python; knows nothing of envs_node. What a desktop answers is
 hostile, and some of OSWorld's metrics run it as code. So the judging process sees the desktop's
 network, the system's libraries, its Python and one working folder, and nothing else of the host.
@@ -10,13 +15,15 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import shutil
 import signal
+import struct
 import sys
 from collections.abc import Iterator
 
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 1, 38, 36
 _CLONE_NEWNS, _CLONE_NEWIPC, _CLONE_NEWPID = 0x00020000, 0x08000000, 0x20000000
-_CLONE_NEWNET = 0x40000000
+_CLONE_NEWNET, _CLONE_NEWUSER = 0x40000000, 0x10000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
 _MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/sbin", "/etc")
@@ -28,6 +35,8 @@ _LIMITS = (
     (resource.RLIMIT_NPROC, 128),
     (resource.RLIMIT_AS, 8 * 1024**3),
 )
+_WORK_OPTIONS = "size=1g,mode=0711"
+_CAPABILITIES_V3 = 0x20080522
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -41,21 +50,68 @@ def die_with_parent() -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "pdeathsig")
 
 
-def enter(guest_pid: int) -> None:
-    """Move into the desktop's network; the next child has its own processes, mounts and IPC."""
-    descriptor = os.open(f"/proc/{guest_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    _check(_libc.setns(descriptor, _CLONE_NEWNET), "setns")
-    os.close(descriptor)
-    _check(_libc.unshare(_CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID), "unshare")
+def enter(guest_pid: int, uid: int) -> None:
+    """Move into the desktop's network; the next child has its own processes, mounts and IPC.
+
+    Args:
+        guest_pid: a process of the desktop.
+        uid: the user that `confine` will become.
+    """
+    spaces = {"net": _CLONE_NEWNET}
+    if os.readlink(f"/proc/{guest_pid}/ns/user") != os.readlink("/proc/self/ns/user"):
+        spaces = {"user": _CLONE_NEWUSER, **spaces}  # the right to the others comes with it
+    handles = {name: os.open(f"/proc/{guest_pid}/ns/{name}", os.O_RDONLY) for name in spaces}
+    for name, handle in handles.items():
+        _check(_libc.setns(handle, spaces[name]), f"setns {name}")
+        os.close(handle)
+    own = _CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID
+    if "user" in spaces:
+        _leave_users(own, uid)
+    else:
+        _check(_libc.unshare(own), "unshare")
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+
+
+def _leave_users(flags: int, uid: int) -> None:
+    """Leave for a user namespace of our own, in which `uid` is somebody.
+
+    Whoever leaves may no longer say who is who there. So a child stays behind, which still may.
+    """
+    with open("/proc/self/uid_map", encoding="ascii") as source:
+        ranges = [[int(number) for number in line.split()] for line in source]
+    is_lent = any(first <= uid < first + count for first, _, count in ranges)
+    user = os.geteuid()
+    who = f"{user} {user} 1\n{uid} {uid} 1\n" if is_lent else f"{uid} {user} 1\n"
+    leaver = os.getpid()
+    told, tell = os.pipe()
+    helper = os.fork()
+    if helper == 0:
+        status = 1
+        try:
+            os.read(told, 1)
+            for name in ("uid_map", "gid_map"):
+                with open(f"/proc/{leaver}/{name}", "w", encoding="ascii") as sink:
+                    sink.write(who)
+            status = 0
+        finally:
+            os._exit(status)
+    try:
+        _check(_libc.unshare(_CLONE_NEWUSER | flags), "unshare")
+    finally:
+        os.write(tell, b"x")
+        os.close(tell)
+        os.close(told)
+        status = os.waitpid(helper, 0)[1]
+    if status != 0:
+        raise OSError(f"nobody could be user {uid} beside the desktop: status {status}")
 
 
 def confine(work: str, uid: int) -> None:
     """Give up root, for good, in a root folder that holds only what judging needs.
 
     Args:
-        work: the verdict's folder. `cache`, `home` and `tmp` in it belong to `uid`; `root` is
-            empty. It keeps its path.
+        work: the verdict's folder. `cache`, `home` and `tmp` in it will belong to `uid`; `root`
+            is empty. It keeps its path.
         uid: the user to become.
     """
     root = os.path.join(work, "root")
@@ -64,7 +120,10 @@ def confine(work: str, uid: int) -> None:
     os.chmod(f"{root}/tmp", 0o1777)
     for path in _needed():
         _show(root, path, is_read_only=True)
-    _show(root, work, is_read_only=False)
+    if os.geteuid() == 0:
+        _show(root, work, is_read_only=False)
+    else:
+        _copy_work(work, root, uid)
     os.makedirs(f"{root}/proc")
     _mount("proc", f"{root}/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     os.chroot(root)
@@ -78,11 +137,37 @@ def confine(work: str, uid: int) -> None:
         LANG="C.UTF-8",
     )
     for limit, most in _LIMITS:
+        hard = resource.getrlimit(limit)[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(limit, (most, most))
-    os.setgroups([])
+    with open("/proc/self/setgroups", encoding="ascii") as source:
+        if source.read() == "allow\n":  # else nobody may drop groups here, nor gain by them
+            os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
+    _drop_capabilities()
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+
+
+def _copy_work(work: str, root: str, uid: int) -> None:
+    """Copy the verdict's folder into memory that ends with this process, for another user."""
+    os.makedirs(f"{root}{work}")
+    _mount("tmpfs", f"{root}{work}", "tmpfs", _MS_NOSUID | _MS_NODEV, _WORK_OPTIONS)
+    for name in sorted(os.listdir(work)):
+        source, target = f"{work}/{name}", f"{root}{work}/{name}"
+        if os.path.isfile(source):
+            shutil.copy(source, target)
+        elif name != "root":
+            shutil.copytree(source, target, symlinks=True)
+            for folder, names, files in os.walk(target):
+                for path in (folder, *(f"{folder}/{entry}" for entry in (*names, *files))):
+                    os.chown(path, uid, uid, follow_symlinks=False)
+
+
+def _drop_capabilities() -> None:
+    """Hold none. Root loses all when it becomes another user; who was none keeps them."""
+    header, nothing = struct.pack("=Ii", _CAPABILITIES_V3, 0), struct.pack("=6I", *[0] * 6)
+    _check(_libc.capset(header, nothing), "capset")
 
 
 def _needed() -> Iterator[str]:
@@ -107,7 +192,10 @@ def _show(root: str, path: str, *, is_read_only: bool) -> None:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
     _mount(path, target, None, _MS_BIND)
     if is_read_only and os.path.isdir(path):
-        _mount("none", target, None, _MS_BIND | _MS_REMOUNT | _MS_RDONLY | _MS_NOSUID | _MS_NODEV)
+        # What its own mount forbids must stay forbidden, or the kernel refuses.
+        noexec = _MS_NOEXEC if os.statvfs(path).f_flag & os.ST_NOEXEC else 0
+        flags = _MS_BIND | _MS_REMOUNT | _MS_RDONLY | _MS_NOSUID | _MS_NODEV | noexec
+        _mount("none", target, None, flags)
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:

@@ -105,7 +105,7 @@ class _Caught:
 def _child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any]) -> None:
     """Judge in namespaces of its own and write the outcome to a pipe. Never returns.
 
-    The first process, still root, enters the namespaces and waits; the second judges, as the
+    The first process, still the owner's, enters the namespaces and waits; the second judges, as the
     namespace's process 1, so that nothing it starts outlives it.
     """
     try:
@@ -114,7 +114,7 @@ def _child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any]) -> None
         _close_all_but(answer_fd)
         entered = _Caught()
         with entered:
-            setup["jail"].enter(order["guest_pid"])
+            setup["jail"].enter(order["guest_pid"], setup["uid"])
             judging = os.fork()
             if judging == 0:
                 _judging_child(order, answer_fd, setup)

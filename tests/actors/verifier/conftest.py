@@ -33,8 +33,9 @@ class Guest:
     def __init__(self, folder: Path, mode: str) -> None:
         self.folder = folder
         script = str(HERE / "guest.py")
+        apart = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--net", "-U", "-r"]
         self._process = subprocess.Popen(
-            ["unshare", "--net", sys.executable, script, str(folder), mode], stdout=subprocess.PIPE
+            [*apart, sys.executable, script, str(folder), mode], stdout=subprocess.PIPE
         )
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"ready\n", "the guest did not come up"
