@@ -7,11 +7,48 @@ import os
 import sys
 from pathlib import Path
 
+import msgspec
+
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.sandbox import Sandbox
+from envs_node.actors.verifier.checker import Checker
+from envs_node.actors.verifier.vocabulary import read_checker
+from envs_node.deploy.checker import checker_folder
 from envs_node.messages.actions import Key, Type
+from envs_node.policy.tasks import read_task
 from tests.actors.desktop.looking import inside, shell, wait_until
 from tests.fakes_desktop import open_task
+
+TEXT = "typed: ä€"
+NOTES = "/home/user/notes.txt"
+METRICS = Path(__file__).parents[1] / "verifier" / "metrics_for_tests.py"
+GOLD = {"type": "cloud_file", "path": "bundle://gold/a.txt", "dest": "gold.txt"}
+
+
+def judge(guest_pid: int) -> dict[str, object]:
+    """What the real checker says of the notes, and what two metrics say of where they run."""
+    source = read_checker(checker_folder())
+    known = msgspec.structs.replace(
+        source.vocabulary, metrics=source.vocabulary.metrics | {"who", "lent"}
+    )
+    checker = Checker(source, overlay={"who": METRICS, "lent": METRICS})
+    scores: dict[str, object] = {}
+    try:
+        for metric in ("compare_text_file", "who", "lent"):
+            result = {"type": "vm_file", "path": NOTES, "dest": "notes.txt"}
+            evaluator: dict[str, object] = {"func": metric, "result": result}
+            if metric == "compare_text_file":
+                evaluator["expected"] = GOLD
+            text = json.dumps({"id": "t", "instruction": "Type.", "evaluator": evaluator}).encode()
+            files = {"gold/a.txt": TEXT.encode()}
+            verdict = checker.verify(
+                read_task(text, files, known, file="t.json"), guest_pid, "DONE"
+            )
+            scores[metric] = f"{verdict.verdict} {verdict.reason}".strip()
+        scores["folder is empty"] = [path.name for path in checker.folder.iterdir()]
+    finally:
+        checker.close()
+    return scores
 
 
 def processes_of_mine() -> list[int]:
@@ -33,11 +70,11 @@ def main() -> None:
     mounts = Path("/proc/self/mountinfo").read_text()
     with Launcher() as launcher:
         sandbox = Sandbox(launcher)
-        task = open_task("mousepad", "/home/user/notes.txt", files={"notes.txt": b""})
+        task = open_task("mousepad", NOTES, files={"notes.txt": b""})
         start = sandbox.reset(task)
-        end = sandbox.act(Type(text="typed: ä€"))
+        end = sandbox.act(Type(text=TEXT))
         sandbox.act(Key(keys=("ctrl", "s")))
-        saved = inside(sandbox, "/home/user/notes.txt")
+        saved = inside(sandbox, NOTES)
         wait_until(lambda: saved.read_text() != "")
         seen["text"] = saved.read_text()
         seen["elements"] = len(end.elements)
@@ -52,6 +89,7 @@ def main() -> None:
         seen["mount"] = shell(sandbox, "mount -t tmpfs x /tmp && echo mounted")
         seen["home"] = shell(sandbox, f"ls {Path.home()} {Path(__file__).parent}")
         seen["links"] = shell(sandbox, "ls /sys/class/net /proc/net/dev; cat /proc/net/route")
+        seen["verdicts"] = judge(sandbox.guest_pid)
         seen["before"] = len(processes_of_mine())
         sandbox.close()
     seen["left"] = processes_of_mine()

@@ -47,6 +47,12 @@ def test_a_user_without_root_has_a_desktop_that_leaves_nothing(
     assert seen["writable"] == ""
     assert "mounted" not in seen["mount"]
     assert "No such file" in seen["home"]
+    assert seen["verdicts"] == {
+        "compare_text_file": "success",
+        "who": "success",
+        "lent": "success" if accounts else "failure",
+        "folder is empty": ["zygote.log"],
+    }
     assert seen["before"] > 6
     assert seen["left"] == []
     assert seen["mounts_are_as_before"]

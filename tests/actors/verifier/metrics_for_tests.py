@@ -101,3 +101,11 @@ def forging(result: Any) -> float:
         if int(name) <= 2:
             os.write(int(name), b'{"ready": 0, "outcome": "{}"}\n')
     return 0.0
+
+
+def lent(result: Any) -> float:
+    """Tell whether this process is somebody whom the host lends the desktop's owner."""
+    assert os.stat(os.environ["HOME"]).st_uid == os.getuid(), "its home is another's"
+    ranges = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
+    (outside,) = [outer for inner, outer, _ in ranges if int(inner) == os.getuid()]
+    return float(outside == str(os.getuid()))
