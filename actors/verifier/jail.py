@@ -36,6 +36,7 @@ _LIMITS = (
     (resource.RLIMIT_AS, 8 * 1024**3),
 )
 _WORK_OPTIONS = "size=1g,mode=0711"
+_MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE = 442, -100, 0x8000
 _CAPABILITIES_V3 = 0x20080522
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -190,12 +191,19 @@ def _show(root: str, path: str, *, is_read_only: bool) -> None:
         os.makedirs(target, exist_ok=True)
     else:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-    _mount(path, target, None, _MS_BIND)
+    if os.geteuid() == 0:
+        _mount(path, target, None, _MS_BIND)
+        if is_read_only and os.path.isdir(path):
+            flags = _MS_BIND | _MS_REMOUNT | _MS_RDONLY | _MS_NOSUID | _MS_NODEV
+            _mount("none", target, None, flags)
+        return
+    # Without root a folder shows with what is mounted below it, or not at all.
+    _mount(path, target, None, _MS_BIND | _MS_REC)
     if is_read_only and os.path.isdir(path):
-        # What its own mount forbids must stay forbidden, or the kernel refuses.
-        noexec = _MS_NOEXEC if os.statvfs(path).f_flag & os.ST_NOEXEC else 0
-        flags = _MS_BIND | _MS_REMOUNT | _MS_RDONLY | _MS_NOSUID | _MS_NODEV | noexec
-        _mount("none", target, None, flags)
+        attributes = struct.pack("=4Q", _MS_RDONLY | _MS_NOSUID | _MS_NODEV, 0, 0, 0)
+        place = (_AT_FDCWD, target.encode(), _AT_RECURSIVE)
+        result = _libc.syscall(_MOUNT_SETATTR, *place, attributes, len(attributes))
+        _check(result, f"closing {target}")
 
 
 def _mount(source: str, target: str, kind: str | None, flags: int, options: str = "") -> None:
