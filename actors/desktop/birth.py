@@ -82,8 +82,13 @@ def create(plan: Plan, users: UserMap | None, bounds: Bounds) -> Desktop:
             # From here on the desktop's parent is this process, so it may tie its life to ours.
             ours.send(b"build")
             handles = _hear(ours, "built")[1]
+            # Its end of the channel closes as its program begins: only then may we look into it.
+            if refusal := ours.recv(_LINE_BYTES_MAX):
+                raise OSError(refusal.decode(errors="replace"))
         except OSError:
             os.waitpid(pid, 0)
+            for handle in handles:
+                os.close(handle)
             raise
     return Desktop(pid=pid, stage=handles[0], bounds=bounds)
 
@@ -127,7 +132,8 @@ def _become_init(
         kernel.control(kernel.PDEATHSIG, signal.SIGKILL)
         socket.send_fds(channel, [b"built"], [stage])
         redirect("/dev/null")
-        os.closerange(3, 1024)
+        os.closerange(3, channel.fileno())
+        os.closerange(channel.fileno() + 1, 1024)
         label = {name: os.environ[name] for name in os.environ if name not in _OWN}
         os.execve(_INIT[0], _INIT, {**label, "PATH": "/usr/bin:/bin"})
     except BaseException as error:  # noqa: BLE001 - a forked child must never return

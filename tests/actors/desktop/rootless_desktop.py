@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -92,6 +93,12 @@ def main() -> None:
         seen["verdicts"] = judge(sandbox.guest_pid)
         seen["before"] = len(processes_of_mine())
         sandbox.close()
+        seen["left by a close"] = [pid for pid in processes_of_mine() if pid != launcher.pid]
+        sandbox = Sandbox(launcher)
+        sandbox.reset(open_task("xterm"))
+        os.kill(launcher.pid, signal.SIGKILL)
+        seen["dies with its launcher"] = wait_until(lambda: processes_of_mine() == [launcher.pid])
+        sandbox.kill()
     seen["left"] = processes_of_mine()
     seen["mounts_are_as_before"] = Path("/proc/self/mountinfo").read_text() == mounts
     json.dump(seen, sys.stdout)
