@@ -57,4 +57,4 @@ def test_a_user_without_root_has_a_desktop_that_leaves_nothing(
     assert seen["left by a close"] == []
     assert seen["dies with its launcher"]
     assert seen["left"] == []
-    assert seen["mounts_are_as_before"]
+    assert seen["mounts"] == []
