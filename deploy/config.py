@@ -34,6 +34,9 @@ class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ocr: bool = False
     """Whether text is read off the picture where a window says nothing of itself; needs the
     program tesseract."""
+    allowed_hosts: tuple[str, ...] = ()
+    """What tasks may reach that ask for a network: `example.org`, `*.example.org`,
+    `example.org:8080`; nothing unless given."""
     warm: int = 1
     """Desktops kept ready, running and set up for no task, so that a reset takes one at once; they
     are started when the processors have nothing to do."""

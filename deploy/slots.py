@@ -133,7 +133,11 @@ class Desktops:
     def _desktop(self, desktop_id: DesktopId) -> DesktopActor:
         assert self._launcher is not None, "slots start after the launcher"
         sandbox = Sandbox(
-            self._launcher, self._settings.kind(), sessions=self._pool, starts=self._starts
+            self._launcher,
+            self._settings.kind(),
+            sessions=self._pool,
+            starts=self._starts,
+            allowed_hosts=self._settings.allowed_hosts,
         )
         self._sandboxes[desktop_id] = sandbox
         return DesktopActor(desktop_id, sandbox)

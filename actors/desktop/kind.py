@@ -38,6 +38,8 @@ class DesktopKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Whether text is read off the picture where a window says nothing of itself."""
     filters_calls: bool = True
     """Whether the kernel refuses its programs the system calls that reach beyond it."""
+    allowed_hosts: tuple[str, ...] = ()
+    """What it may reach over HTTP, through a proxy of the host's; else nothing but itself."""
 
     def __post_init__(self) -> None:
         if not (320 <= self.width <= 7680 and 240 <= self.height <= 4320):

@@ -141,7 +141,7 @@ class Pool:
 
     def take(self, kind: DesktopKind) -> Session:
         """See `Sessions`."""
-        for place in self.places:
+        for place in () if kind.allowed_hosts else self.places:  # none stands ready with a way out
             session = place.take(kind)
             if session is not None:
                 self._count("ready")

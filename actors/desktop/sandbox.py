@@ -21,6 +21,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 
+from msgspec import structs
+
+from envs_node.actors.desktop import network
 from envs_node.actors.desktop.accessibility import Reading
 from envs_node.actors.desktop.elements import list_elements
 from envs_node.actors.desktop.errors import DesktopLostError, ForkRefusedError
@@ -60,14 +63,17 @@ class Sandbox:
         *,
         sessions: Sessions | None = None,
         starts: Starts | None = None,
+        allowed_hosts: tuple[str, ...] = (),
     ) -> None:
         """Of this launcher.
 
         Args:
             sessions: where its desktops come from; all are fresh ones unless given.
             starts: how the tasks start on other desktops; a task starts as it does unless given.
+            allowed_hosts: what a task may reach that asks for it.
         """
         self._starts = starts
+        self._allowed_hosts = allowed_hosts
         self._kind = kind or DesktopKind()
         self._sessions = sessions or FreshSessions(launcher)
         self._size = (self._kind.width, self._kind.height)
@@ -137,7 +143,8 @@ class Sandbox:
         if self._kind.ocr:
             require_ocr()
         self._end_session()
-        session = self._sessions.take(self._kind)
+        granted = network.grant(task, self._allowed_hosts)
+        session = self._sessions.take(structs.replace(self._kind, allowed_hosts=granted))
         self._begin_session(session)
         with session.watched():
             Setup(task, Guest(session.path(SOCKET_PATH)), self, self._size).run()

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import msgspec
 
+from envs_node.actors.desktop import network
 from envs_node.actors.desktop.accessibility import AccessibilityBus
 from envs_node.actors.desktop.errors import DesktopLostError, LauncherError, SetupFailedError
+from envs_node.actors.desktop.guest import relay
 from envs_node.actors.desktop.input import Input
 from envs_node.actors.desktop.kind import DesktopKind, SessionName
 from envs_node.actors.desktop.launcher import Launcher
@@ -69,10 +71,12 @@ class Session:
         self.width, self.height = kind.width, kind.height
         self._shell = SHELLS[kind.session]
         self._environment = {**ENVIRONMENT, **self._shell.environment}
+        if kind.allowed_hosts:
+            self._environment.update(network.ENVIRONMENT)
         self.pid = clone.pid if clone else launcher.create(kind)
         self._group = launcher.group(self.pid)
         self._parts: dict[str, int] = dict(clone.parts) if clone else {}
-        self._closers: list[AccessibilityBus | XConnection | Screen] = []
+        self._closers: list[AccessibilityBus | XConnection | Screen | network.Bridge] = []
         try:
             with self.watched():
                 if clone:
@@ -170,6 +174,8 @@ class Session:
         """
         self._connect_display()
         self._connect_buses()
+        if self.kind.allowed_hosts:
+            self._open_bridge()
 
     def close(self) -> None:
         """Hang up everywhere and destroy the desktop. Twice does no harm."""
@@ -212,6 +218,11 @@ class Session:
         bus = ("--config-file=/etc/envs/session.conf", "--nofork", "--nopidfile")
         self.begin("dbus", "dbus-daemon", *bus)
         self._shell.prepare(self)
+        if self.kind.allowed_hosts:
+            self._open_bridge()
+            self.begin("network", *network.RELAY)
+            log = self.path("/run/share/log/network.log")
+            self._wait(lambda: "listening" in log.read_text(), "no way out", START_TIMEOUT_S)
         guest = "envs_node.actors.desktop.guest.server"
         self.begin("guest", "/usr/bin/python3", "-E", "-m", guest)
         self.wait_path(SESSION_BUS)
@@ -240,6 +251,10 @@ class Session:
         root = f"/proc/{self.pid}/root"
         self.accessibility = AccessibilityBus(f"{root}{SESSION_BUS}", root, START_TIMEOUT_S)
         self._closers.append(self.accessibility)
+
+    def _open_bridge(self) -> None:
+        path = self.path(relay.SOCKET_PATH)
+        self._closers.append(network.Bridge(path, self.kind.allowed_hosts, desktop=self.pid))
 
     def _wait(self, is_there: Callable[[], bool], what: str, timeout_s: float) -> None:
         """Wait until something is so, as long as every part of the desktop lives."""
