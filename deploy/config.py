@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,9 @@ BASE_POLICY = Path(__file__).parent / "base-policy"
 
 class ConfigError(EnvsError):
     """A configuration that cannot be used. The message names the file, the key and the way out."""
+
+
+_HOST = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?")
 
 
 class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,6 +134,10 @@ def check_config(config: Config) -> None:
         ("desktop.count", config.desktop.count, 1, 512),
         ("desktop.width", config.desktop.width, 320, 7680),
         ("desktop.height", config.desktop.height, 240, 4320),
+        ("desktop.limits.memory_bytes", config.desktop.limits.memory_bytes, 1 << 27, 2**50),
+        ("desktop.limits.disk_bytes", config.desktop.limits.disk_bytes, 1 << 25, 2**50),
+        ("desktop.limits.processes_max", config.desktop.limits.processes_max, 64, 4_000_000),
+        ("desktop.limits.cpus", config.desktop.limits.cpus, 0, 4096),
         ("desktop.warm", config.desktop.warm, 0, 64),
         ("desktop.memory_reserve_bytes", config.desktop.memory_reserve_bytes, 0, 2**50),
         ("desktop.load_cpu_max", config.desktop.load_cpu_max, 0.1, 10_000),
@@ -163,3 +171,9 @@ def check_config(config: Config) -> None:
     for name, value, least, most in bounds:
         if not least <= value <= most:
             raise ConfigError(f"{name} is {value}; it must be between {least:g} and {most:g}")
+    for host in config.desktop.allowed_hosts:
+        if not _HOST.fullmatch(host):
+            raise ConfigError(
+                f"desktop.allowed_hosts has {host!r}; write example.org, *.example.org or either "
+                "with a port, example.org:8080"
+            )

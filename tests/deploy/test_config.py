@@ -41,6 +41,8 @@ def test_what_a_file_sets_is_set_and_the_rest_is_default(tmp_path: Path) -> None
         ("[search", "envs.toml"),
         ("[search]\nfingerprint = 'pixel'", "at `$.search.fingerprint`"),
         ("[desktop]\ncount = 0", "desktop.count is 0; it must be between 1 and 512"),
+        ("[desktop.limits]\ncpus = -1.0", "desktop.limits.cpus is -1.0; it must be between 0"),
+        ('[desktop]\nallowed_hosts = ["http://x"]', "desktop.allowed_hosts has 'http://x'"),
         ("[search]\nsupport_min = 9", "search.support_min is 9; it must be between 1 and 8"),
         ("[search]\ntemperature = 0", "search.temperature is 0"),
         ("[search]\ntemperature = nan", "search.temperature is nan"),
