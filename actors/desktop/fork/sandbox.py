@@ -71,6 +71,8 @@ class ForkableSandbox(Sandbox):
         if not self._store.is_offered:
             raise ForkRefusedError("this host cannot fork")
         session = self._living()
+        if session.kind.allowed_hosts:
+            raise ForkRefusedError("its connections to other hosts cannot be copied")
         session.require_whole()
         wanted = {observation.signature.frame for observation in seen}
         frames = {digest: packed for digest, packed in self._frames.items() if digest in wanted}
