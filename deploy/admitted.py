@@ -137,13 +137,22 @@ class _Once:
 class Warmer:
     """Keeps a desktop ready in one place: warms it when the host is idle, and watches over it."""
 
-    def __init__(self, name: str, place: Place, pool: Pool, kind: DesktopKind, room: Room) -> None:
+    def __init__(
+        self,
+        name: str,
+        place: Place,
+        pool: Pool,
+        kind: DesktopKind,
+        room: Room,
+        *,
+        idleness: Idleness | None = None,
+    ) -> None:
         self._name = name
         self._place = place
         self._pool = pool
         self._kind = kind
         self._room = room
-        self._idleness = Idleness()
+        self._idleness = idleness or Idleness()
         self._failures = 0
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:

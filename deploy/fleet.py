@@ -24,6 +24,7 @@ from envs_node.actors.desktop.kind import DesktopKind
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.pool import FreshSessions
 from envs_node.actors.desktop.sandbox import Sandbox
+from envs_node.deploy.estate import owner_label
 from envs_node.deploy.tasks.documents import letter, workbook
 from envs_node.messages.actions import Action, Key, Type
 from envs_node.messages.base import TaskId
@@ -121,7 +122,7 @@ class Fleet:
         """One desktop for each name; nothing is started yet."""
         self._apps = tuple(apps)
         self._stack = ExitStack()
-        self._launcher = self._stack.enter_context(Launcher())
+        self._launcher = self._stack.enter_context(Launcher(label=owner_label()))
         sessions = FreshSessions(self._launcher)
         kind = kind or DesktopKind()
         self._desktops = [Sandbox(self._launcher, kind, sessions=sessions) for _ in self._apps]
@@ -134,9 +135,9 @@ class Fleet:
     def drive(self, steps: int) -> tuple[Driven, ...]:
         """Start all, mark and save all, then drive all by so many steps at the same time."""
         marks = [f"mark{number:03d}" for number in range(len(self._apps))]
-        starts = self._all(lambda n: _reset(self._desktops[n], APPLICATIONS[self._apps[n]]))
+        starts = self._all(lambda n: reset_desktop(self._desktops[n], APPLICATIONS[self._apps[n]]))
         marked = self._all(
-            lambda n: _mark(self._desktops[n], APPLICATIONS[self._apps[n]], marks[n])
+            lambda n: mark_desktop(self._desktops[n], APPLICATIONS[self._apps[n]], marks[n])
         )
         sizes = self._all(lambda n: memory_of(self._desktops[n].guest_pid))
         before_s, began_s = self._cpu(), time.monotonic()
@@ -218,14 +219,15 @@ def _task(application: Application) -> Task:
     )  # fmt: skip
 
 
-def _reset(desktop: Sandbox, application: Application) -> tuple[Observation, float, float]:
+def reset_desktop(desktop: Sandbox, application: Application) -> tuple[Observation, float, float]:
+    """Bring a desktop to the start of an application: what is seen, seconds, processor seconds."""
     began_s, thread_s = time.monotonic(), time.thread_time()
     seen = desktop.reset(_task(application))
     cpu_s = time.thread_time() - thread_s + _cpu_of(desktop.guest_pid)
     return seen, time.monotonic() - began_s, cpu_s
 
 
-def _mark(desktop: Sandbox, application: Application, mark: str) -> tuple[Observation, bool]:
+def mark_desktop(desktop: Sandbox, application: Application, mark: str) -> tuple[Observation, bool]:
     """Type the mark and save it; the desktop that shows it, and whether its file holds it."""
     seen = desktop.act(Type(text=f"{application.before}{mark}{application.after}"))
     if not application.saves:

@@ -15,9 +15,11 @@ from envs_node.actors.desktop.kind import DesktopKind
 from envs_node.deploy.cli.console import show, tell
 from envs_node.deploy.cli.verb import Verb
 from envs_node.deploy.fleet import APPLICATIONS, Fleet
+from envs_node.deploy.logs import keep_logs
 from envs_node.deploy.plan import Host, Plan, can_merge, make_plan, predict
 from envs_node.deploy.plan_chart import svg_of
 from envs_node.deploy.profiles import PROFILES, PlanError, Profile, Profiles, read_profiles
+from envs_node.deploy.sweep import owning
 
 _MIB, _GIB = 1 << 20, 1 << 30
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([MGT])i?B?", re.IGNORECASE)
@@ -74,10 +76,12 @@ class PlanVerb(Verb, frozen=True, kw_only=True):
         """Plan, measure or check."""
         mix = read_mix(self.app_mix)
         if self.measure:
-            return self._measure(mix)
+            with owning("plan"), keep_logs(node="plan"):
+                return self._measure(mix)
         profiles = read_profiles(self.profiles)
         if self.check:
-            checked = check_here(profiles, mix, self.desktops)
+            with owning("plan"), keep_logs(node="plan"):
+                checked = check_here(profiles, mix, self.desktops)
             show(checked, _checked_text(checked), as_json=self.json)
             return int(checked.unsaved > 0)
         host = Host(

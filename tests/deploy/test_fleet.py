@@ -25,6 +25,7 @@ def test_desktops_side_by_side_show_and_save_each_its_own_mark() -> None:
     assert all(15 * MIB < one.memory_bytes < 90 * MIB for one in driven)
 
 
+@pytest.mark.slow
 def test_what_a_mix_takes_is_what_was_predicted() -> None:
     checked = check_here(read_profiles(), {"mousepad": 1, "gedit": 1}, 4)
 
