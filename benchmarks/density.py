@@ -23,6 +23,7 @@ from timing import machine
 
 from envs_node.deploy.cli.plan import PlanVerb
 from envs_node.deploy.fleet import Driven, Fleet
+from envs_node.deploy.logs import keep_logs
 
 MIB = 1 << 20
 LIMITS_MB = {"mousepad": 70, "calc": 250}
@@ -81,7 +82,8 @@ def main() -> None:
     if options.check:
         sys.exit(PlanVerb(check=True, json=options.json).run())
     counts = {"mousepad": options.mousepad, "calc": options.calc}
-    results = [measure(app, count, options.steps) for app, count in counts.items() if count]
+    with keep_logs(node="density"):
+        results = [measure(app, count, options.steps) for app, count in counts.items() if count]
     if options.json:
         sys.stdout.write(json.dumps({"machine": machine(), "results": results}, indent=2) + "\n")
     else:
