@@ -41,6 +41,8 @@ class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     allowed_hosts: tuple[str, ...] = ()
     """What tasks may reach that ask for a network: `example.org`, `*.example.org`,
     `example.org:8080`; nothing unless given."""
+    record: bool = False
+    """Whether what each branch shows is filmed, into `recordings/` of the run; needs ffmpeg."""
     warm: int = 1
     """Desktops kept ready, running and set up for no task, so that a reset takes one at once; they
     are started when the processors have nothing to do."""

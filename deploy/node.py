@@ -73,7 +73,9 @@ async def open_head(
     def own_children() -> list[ChildSpec]:
         if policy is None:
             return []
-        desktops = Desktops(post, config.desktop, checker, node=name, health=health)
+        desktops = Desktops(
+            post, config.desktop, checker, node=name, health=health, find_folder=runs.path
+        )
         return [_proposer(post, policy), desktops.child()]
 
     tree = Supervisor("node", [], publish=_publishing(health))
@@ -144,7 +146,9 @@ async def run_desktops(config: Config, *, folder: Path, checker: CheckerSource) 
     async with open_journal(folder / "journal", config.journal.free_bytes_min) as journal:
         post = Post(RunId(name), recorder=journal.recorder)
         health = _board(post, folder)
-        desktops = Desktops(post, config.desktop, checker, node=name, health=health)
+        desktops = Desktops(
+            post, config.desktop, checker, node=name, health=health, find_folder=lambda: folder
+        )
         async with open_links(security=security) as links, trio.open_nursery() as nursery:
             route_to_head(post, links, config.link.head)
             if security is not None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import trio
 
 from envs_node.actors.desktop.actor import DesktopActor
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.pool import FreshSessions, Pool
+from envs_node.actors.desktop.recording import Films
 from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.actors.desktop.starts import Starts
 from envs_node.actors.post import Post
@@ -51,12 +53,19 @@ class Desktops:
         *,
         node: str,
         health: Health | None = None,
+        find_folder: Callable[[], Path | None] = lambda: None,
     ) -> None:
+        """Of one node.
+
+        Args:
+            find_folder: where films of branches go, when the settings ask for some.
+        """
         self._post = post
         self._settings = settings
         self._checker = checker
         self._node = node
         self._health = health or Health()
+        self._find_folder = find_folder if settings.record else lambda: None
         self._launcher: Launcher | None = None
         self._pool: Pool | None = None
         self._starts = Starts()
@@ -139,6 +148,7 @@ class Desktops:
             starts=self._starts,
             allowed_hosts=self._settings.allowed_hosts,
         )
+        sandbox.films = Films(self._find_folder, os.environ | owner_label())
         self._sandboxes[desktop_id] = sandbox
         return DesktopActor(desktop_id, sandbox)
 

@@ -102,6 +102,8 @@ class Configure(Message, frozen=True, kw_only=True):
 
     desktop_id: DesktopId
     task: Task
+    branch: str = ""
+    """The branch that it is taken for; its recording is named after that."""
 
 
 class Configured(Message, frozen=True, kw_only=True):

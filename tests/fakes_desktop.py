@@ -56,7 +56,7 @@ class FakeDesktop:
                 return Clone(seen=seen)
         return None
 
-    def check(self, task: Task) -> None:
+    def check(self, task: Task, branch: str = "") -> None:
         if task.template == "unknown":
             raise SetupFailedError(0, "dance", "unknown type")
 

@@ -79,8 +79,8 @@ class DesktopActor(Actor[Heard]):
     async def hear(self, message: Heard) -> Message:
         """Dispatch."""
         match message:
-            case Configure(task=task):
-                return self._configure(task)
+            case Configure(task=task, branch=branch):
+                return self._configure(task, branch)
             case Reset():
                 return await self._restart(message)
             case KeepFork():
@@ -108,9 +108,9 @@ class DesktopActor(Actor[Heard]):
         """Resets, those of them by a clone, actions and repeated requests so far."""
         return dict(self._counts)
 
-    def _configure(self, task: Task) -> Configured | ConfigureFailed:
+    def _configure(self, task: Task, branch: str) -> Configured | ConfigureFailed:
         try:
-            self._desktop.check(task)
+            self._desktop.check(task, branch)
         except SetupFailedError as error:
             return ConfigureFailed(desktop_id=self._id, reason=str(error))
         self._task = task

@@ -25,8 +25,8 @@ class Desktop(Protocol):
     def guest_pid(self) -> int:
         """The desktop's first process, as this host counts."""
 
-    def check(self, task: Task) -> None:
-        """Refuse a task that could not be set up."""
+    def check(self, task: Task, branch: str = "") -> None:
+        """Refuse a task that could not be set up; what follows is of this branch."""
 
     @property
     def can_fork(self) -> bool:

@@ -34,6 +34,7 @@ from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.ocr import read_lines, require_ocr
 from envs_node.actors.desktop.pool import FreshSessions, Sessions
 from envs_node.actors.desktop.quiet import Quiet, quiet_window
+from envs_node.actors.desktop.recording import Films
 from envs_node.actors.desktop.screen import pack_frame, png_of_frame
 from envs_node.actors.desktop.session import Session
 from envs_node.actors.desktop.settle import Look, Stillness, Work, wait_still
@@ -78,6 +79,8 @@ class Sandbox:
         self._sessions = sessions or FreshSessions(launcher)
         self._size = (self._kind.width, self._kind.height)
         self._session: Session | None = None
+        self.films = Films(lambda: None)
+        """Films what each branch shows; nothing unless it is exchanged for another."""
         self._is_closed = False
         self._lock = threading.Lock()
         self._frames: OrderedDict[str, bytes] = OrderedDict()
@@ -113,13 +116,17 @@ class Sandbox:
         """Become a clone behind some of these actions: there is none."""
         return None
 
-    def check(self, task: Task) -> None:
+    def check(self, task: Task, branch: str = "") -> None:
         """Refuse what `reset` could not set up, without touching the desktop.
+
+        Args:
+            branch: whose task it is; a film of the episodes that follow is named after that.
 
         Raises:
             SetupFailedError: a step is unknown, incomplete, or names a file that is not there.
         """
         check_setup(task)
+        self.films.name(branch)
 
     def reset(self, task: Task) -> Observation:
         """Destroy the desktop, take a fresh one, and bring it to the task's start.
@@ -185,6 +192,7 @@ class Sandbox:
         time_ns = time.time_ns()
         nodes = place(self._reading.nodes, windows)
         listing = list_elements(nodes, session.width, session.height)
+        self.films.show(lambda: pixels, is_still=True)
         elements = listing.elements + bare_elements(windows, focused, listing.elements)
         signature = sign(pixels, windows, focused, elements, session.path("/home/user"))
         silent = silent_windows(windows, nodes)
@@ -239,7 +247,15 @@ class Sandbox:
             windows = session.connection.windows()
             return quiet_window(window.app_class for window in windows if not window.is_hidden)
 
-        return wait_still(session.screen.digest, find_quiet, session.work, look)
+        def digest() -> str:
+            frame = session.screen.digest()
+            if frame != shown[-1]:
+                shown[:] = [frame]
+                self.films.show(session.screen.grab)
+            return frame
+
+        shown = [""]
+        return wait_still(digest, find_quiet, session.work, look)
 
     def _read(self) -> None:
         """Ask all applications what they show."""
@@ -264,10 +280,12 @@ class Sandbox:
         if self._session is None:
             session.close()
             raise DesktopLostError("the desktop was closed while it started")
+        self.films.begin(session.width, session.height)
 
     def _end_session(self) -> None:
         with self._lock:
             session, self._session = self._session, None
+        self.films.end()
         self._frames.clear()
         self._observed = self._input_ns = 0
         if session is not None:

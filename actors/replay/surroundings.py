@@ -64,7 +64,7 @@ class Surroundings:
     async def reset(self, task: Task, record: BranchRecord) -> None:
         """Have the desktop stand at the task's start."""
         desktop_id = self._desktop_id
-        configure = Configure(desktop_id=desktop_id, task=task)
+        configure = Configure(desktop_id=desktop_id, task=task, branch=record.branch_id)
         configured = await self._ask_desktop(configure, self._deadlines.act_s)
         if not isinstance(configured, Configured):
             raise BranchLostError(refusal(configured), "task")

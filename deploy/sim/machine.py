@@ -73,7 +73,7 @@ class SimDesktop:
         """Names this desktop and its episode."""
         return self._number * 1_000_000 + self.resets
 
-    def check(self, task: Task) -> None:
+    def check(self, task: Task, branch: str = "") -> None:
         """Every task can be set up."""
 
     def reset(self, task: Task) -> Observation:
