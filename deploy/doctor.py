@@ -15,6 +15,7 @@ import msgspec
 from envs_node.actors.desktop.cgroups import find_place
 from envs_node.deploy.checker import checker_folder, is_checker_installed
 from envs_node.deploy.limits import Need, read_limits
+from envs_node.deploy.privileges import check_privileges
 
 PROGRAMS: Mapping[str, str] = {
     "Xvfb": "xvfb",
@@ -31,8 +32,6 @@ PROGRAMS: Mapping[str, str] = {
     "/usr/share/applications/libreoffice-calc.desktop": "libreoffice-calc",
     "/usr/share/applications/libreoffice-writer.desktop": "libreoffice-writer",
     "/usr/share/applications/libreoffice-impress.desktop": "libreoffice-impress",
-    "unshare": "util-linux",
-    "mount": "mount",
 }
 """Each program or file that desktops use, and the apt package that brings it."""
 APPLICATIONS: Mapping[str, str] = {
@@ -46,13 +45,8 @@ APPLICATIONS: Mapping[str, str] = {
     "socat": "socat",
 }
 """The same of what OSWorld's tasks use, and ours do without."""
-_CAP_SYS_ADMIN = 21
 _PROBE_TIMEOUT_S = 60.0
 _LIMIT_BYTES = 1 << 30
-_OVERLAY_PROBE = """
-mount -t tmpfs tmpfs /mnt && cd /mnt && mkdir lower upper work merged &&
-mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged && : > merged/file
-"""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,9 +92,7 @@ def check_host(
     return (
         _linux(),
         _python(),
-        _privilege(),
-        _namespaces(),
-        _overlay(),
+        *(Check(**finding._asdict()) for finding in check_privileges()),
         _control_groups(),
         *(_program(name, package) for name, package in needs.programs.items()),
         _applications(),
@@ -183,39 +175,6 @@ def _python() -> Check:
         ok=sys.version_info >= (3, 11),
         detail=".".join(map(str, sys.version_info[:3])),
         mend="apt-get install python3.11",
-    )
-
-
-def _privilege() -> Check:
-    status = Path("/proc/self/status").read_text()
-    effective = next(
-        (int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:")), 0
-    )
-    ok = bool(effective >> _CAP_SYS_ADMIN & 1)
-    return Check(
-        name="privilege",
-        ok=ok,
-        detail=f"user {os.geteuid()}, CAP_SYS_ADMIN {'held' if ok else 'missing'}",
-        mend="run as root: sudo envs-node … (a container: --privileged)",
-    )
-
-
-def _namespaces() -> Check:
-    flags = ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork"]
-    return _probe(
-        "namespaces",
-        ["unshare", *flags, "true"],
-        "mount, pid, net, ipc and uts",
-        "run as root (a container: --privileged --security-opt seccomp=unconfined)",
-    )
-
-
-def _overlay() -> Check:
-    return _probe(
-        "overlay",
-        ["unshare", "--mount", "sh", "-c", _OVERLAY_PROBE],
-        "a copy-on-write file system can be mounted",
-        "modprobe overlay (a container: --privileged)",
     )
 
 

@@ -56,8 +56,8 @@ def test_every_failure_names_its_mend(greedy_checks: dict[str, Check]):
 
 
 @pytest.mark.live
-def test_this_host_can_make_namespaces_and_overlays(greedy_checks: dict[str, Check]):
-    names = ("Linux", "Python", "privilege", "namespaces", "overlay")
+def test_this_host_can_make_desktops(greedy_checks: dict[str, Check]):
+    names = ("Linux", "Python", "privilege", "address space")
 
     assert [name for name in names if not greedy_checks[name].ok] == []
 
