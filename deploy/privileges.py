@@ -85,7 +85,7 @@ def explain_refusal(refusal: str, settings: Path = Path("/proc/sys")) -> tuple[s
 def _try_desktop() -> str:
     """Why no desktop can be made; empty if one can."""
     try:
-        with Launcher() as launcher:
+        with Launcher(is_quiet=True) as launcher:
             launcher.destroy(launcher.create(DesktopKind()))
     except (LauncherError, DesktopLostError) as error:
         return str(error)

@@ -43,11 +43,14 @@ class Launcher:
         *,
         label: Mapping[str, str] | None = None,
         answer_timeout_s: float = _ANSWER_TIMEOUT_S,
+        is_quiet: bool = False,
     ) -> None:
         """Start its process.
 
         Args:
             label: variables that mark it, and every desktop's first process, as the caller's.
+            answer_timeout_s: how long its process may take for an answer.
+            is_quiet: do not log which bounds cannot be set here.
 
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -55,6 +58,7 @@ class Launcher:
         is_main = threading.current_thread() is threading.main_thread()
         package = Path(envs_node.__file__).parents[1]
         self._channel = ours
+        self._is_quiet = is_quiet
         self._lock = threading.Lock()
         self._groups: dict[int, Group] = {}
         self._missing: dict[str, str] | None = None
@@ -164,6 +168,6 @@ class Launcher:
 
     def _tell_missing(self, missing: dict[str, str]) -> None:
         """Say once what desktops are not bounded by, and why."""
-        if missing and missing != self._missing:
+        if missing and missing != self._missing and not self._is_quiet:
             _log.warning("desktop.unbounded", **missing)
         self._missing = missing
