@@ -161,7 +161,12 @@ class Desktops:
         return self._launcher is None or self._launcher.exit_status is not None
 
     def _verifier(self, _desktop_id: DesktopId) -> VerifierActor:
-        return VerifierActor(Checker(self._checker, label=owner_label()))
+        assert self._launcher is not None, "slots start after the launcher"
+        launcher = self._launcher
+        return VerifierActor(
+            Checker(self._checker, label=owner_label()),
+            loss=lambda guest_pid: launcher.group(guest_pid).memory_loss(),
+        )
 
 
 def _was_launcher_killed(error: BaseException) -> bool:

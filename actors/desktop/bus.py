@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from jeepney import DBusAddress, HeaderFields, MessageType, new_method_call
 from jeepney.low_level import Header, Message, calc_msg_size
 
+from envs_node.actors.desktop.doors import connect_inside
 from envs_node.actors.desktop.errors import DesktopLostError
 
 MESSAGE_BYTES_MAX = 4 << 20
@@ -183,7 +184,7 @@ def _connect(path: str, deadline_s: float) -> socket.socket:
     handle = socket.socket(socket.AF_UNIX)
     try:
         handle.settimeout(max(deadline_s - time.monotonic(), 0.001))
-        handle.connect(path)
+        connect_inside(handle, path)
         handle.sendall(b"\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n")
         answer = b""
         while answer.count(b"\r\n") < 2:

@@ -95,9 +95,16 @@ class Group:
             processes=_number(self._read("processes_now")),
         )
 
-    def memory_max(self) -> int:
-        """The limit as the kernel keeps it, in bytes; 0 for none."""
-        return _number(self._read("memory_max"))
+    def memory_loss(self) -> str:
+        """Why the desktop is lost, if its memory is the reason; else nothing."""
+        used = self.usage()
+        if not used.kills:
+            return ""
+        peak, most = used.memory_peak_bytes >> 20, _number(self._read("memory_max")) >> 20
+        return (
+            f"out of memory: the kernel killed {used.kills} of the desktop's programs; "
+            f"it took {peak} MiB at most, and may take {most} MiB"
+        )
 
     def freeze(self) -> bool:
         """Stop all its processes, where they are; False where that cannot be done."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import socket
 import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from envs_node.actors.desktop.doors import connect_inside
 from envs_node.actors.desktop.errors import DesktopLostError
 
 SOCKET_PATH = "/run/share/guest.sock"
@@ -82,20 +82,15 @@ class _UnixConnection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         deadline = time.monotonic() + _LISTEN_S
-        # The folder is the desktop user's: a link there would lead to the host's own sockets.
-        handle = os.open(self._path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            while not self._is_connected(f"/proc/self/fd/{handle}", deadline):
-                time.sleep(_POLL_S)
-        finally:
-            os.close(handle)
+        while not self._is_connected(deadline):
+            time.sleep(_POLL_S)
 
-    def _is_connected(self, path: str, deadline: float) -> bool:
+    def _is_connected(self, deadline: float) -> bool:
         """Connect; its name is there a moment before it listens."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         try:
-            self.sock.connect(path)
+            connect_inside(self.sock, self._path)
         except ConnectionRefusedError:
             self.sock.close()
             if time.monotonic() > deadline:

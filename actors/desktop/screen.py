@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
@@ -14,6 +15,7 @@ import zstandard
 from numpy.typing import NDArray
 from PIL import Image
 
+from envs_node.actors.desktop.doors import open_inside
 from envs_node.actors.desktop.errors import DesktopLostError
 from envs_node.actors.desktop.guest.xclient import XClient
 from envs_node.actors.desktop.xserver import ANSWER_TIMEOUT_S
@@ -47,7 +49,11 @@ class Screen:
         """How often the server was asked for the picture."""
         self._digest = ""
         try:
-            self._client = XClient(str(path), ANSWER_TIMEOUT_S)
+            door = open_inside(path)
+            try:
+                self._client = XClient(f"/proc/self/fd/{door}", ANSWER_TIMEOUT_S)
+            finally:
+                os.close(door)
         except OSError as error:
             raise DesktopLostError(f"no X server to take pictures of: {error}") from error
         real = (self._client.width, self._client.height)

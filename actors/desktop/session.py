@@ -12,6 +12,7 @@ import msgspec
 
 from envs_node.actors.desktop import network
 from envs_node.actors.desktop.accessibility import AccessibilityBus
+from envs_node.actors.desktop.doors import read_inside
 from envs_node.actors.desktop.errors import DesktopLostError, LauncherError, SetupFailedError
 from envs_node.actors.desktop.guest import relay
 from envs_node.actors.desktop.input import Input
@@ -29,7 +30,7 @@ from envs_node.actors.desktop.xserver import XConnection
 START_TIMEOUT_S = 20.0
 SHELLS: Mapping[SessionName, Shell] = {"openbox": Openbox(), "gnome": Gnome()}
 _POLL_S = 0.003
-_LOG_CHARACTERS = 300
+_LOG_BYTES = 300
 X_SOCKET = "/tmp/.X11-unix/X0"
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/games",
@@ -97,7 +98,7 @@ class Session:
         try:
             yield
         except (DesktopLostError, SetupFailedError, LauncherError) as error:
-            if loss := self._memory_loss():
+            if loss := self._group.memory_loss():
                 raise DesktopLostError(f"{loss}; then: {error}") from error
             raise
 
@@ -143,7 +144,7 @@ class Session:
         Raises:
             DesktopLostError: naming the part, or the memory.
         """
-        if loss := self._memory_loss():
+        if loss := self._group.memory_loss():
             raise DesktopLostError(loss)
         if broken := self._broken():
             raise DesktopLostError("the desktop's {} {}".format(*broken))
@@ -181,17 +182,6 @@ class Session:
         """Hang up everywhere and destroy the desktop. Twice does no harm."""
         self._hang_up()
         self._launcher.destroy(self.pid)
-
-    def _memory_loss(self) -> str:
-        """Why the desktop is lost, if its memory is the reason."""
-        used = self._group.usage()
-        if not used.kills:
-            return ""
-        peak, most = used.memory_peak_bytes >> 20, self._group.memory_max() >> 20
-        return (
-            f"out of memory: the kernel killed {used.kills} of the desktop's programs; "
-            f"it took {peak} MiB at most, and may take {most} MiB"
-        )
 
     def begin(self, part: str, *argv: str) -> None:
         """Start a program without which it is no desktop."""
@@ -269,6 +259,5 @@ class Session:
         """As `require_whole`, with the last words of the part that ended."""
         if broken := self._broken():
             part, how = broken
-            # Nothing but its own parts has run in it yet: this is no hostile file.
-            log = self.path(f"/run/share/log/{part}.log").read_text(errors="replace").strip()
-            raise DesktopLostError(f"the desktop's {part} {how}: {log[-_LOG_CHARACTERS:]}")
+            said = read_inside(self.path(f"/run/share/log/{part}.log"), _LOG_BYTES).strip()
+            raise DesktopLostError(f"the desktop's {part} {how}: {said}")

@@ -15,6 +15,7 @@ import msgspec
 from Xlib import X, display, error, threaded  # noqa: F401 - `threaded` makes its locks real
 from Xlib.protocol import display as protocol_display
 
+from envs_node.actors.desktop.doors import connect_inside
 from envs_node.actors.desktop.errors import DesktopLostError
 
 LOST = (error.ConnectionClosedError, error.DisplayError, OSError)
@@ -153,7 +154,7 @@ def _ignore(*_: object) -> None:
 def _connect(path: str, *_: object) -> socket.socket:
     handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        handle.connect(path)
+        connect_inside(handle, path)
     except OSError:
         handle.close()
         raise

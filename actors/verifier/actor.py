@@ -9,6 +9,7 @@ On crash  starts a new checker; the verdict that was under way is infra, its lea
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import partial
 from typing import Literal, Protocol
 
@@ -50,6 +51,7 @@ class VerifierActor(Actor[Verify]):
         checker: ChecksDesktops,
         *,
         verify_timeout_s: float = 180.0,
+        loss: Callable[[int], str] = lambda _: "",
         run_blocking: RunBlocking = run_in_thread,
     ) -> None:
         """Take a checker.
@@ -57,10 +59,13 @@ class VerifierActor(Actor[Verify]):
         Args:
             checker: judges; it has deadlines of its own.
             verify_timeout_s: when the checker is given up; a task's own sleeps come on top.
+            loss: why the desktop with this first process is lost, if it is; what was found on one
+                that was lost meanwhile is no verdict on a policy.
             run_blocking: runs the checker's calls, which block.
         """
         self._checker = checker
         self._verify_timeout_s = verify_timeout_s
+        self._loss = loss
         self._run_blocking = run_blocking
         self._remembered: OrderedDict[str, Verdict] = OrderedDict()
         self._verdicts = 0
@@ -113,7 +118,10 @@ class VerifierActor(Actor[Verify]):
     def _ask(self, message: Verify) -> Verdict:
         """Call the checker, in a thread; its failure is a verdict of class infra."""
         try:
-            return self._checker.verify(message.task, message.guest_pid, message.last_action)
+            verdict = self._checker.verify(message.task, message.guest_pid, message.last_action)
+            reason = self._loss(message.guest_pid)
         except (EnvsError, OSError) as error:
             reason = f"the checker failed: {error}"
+        if reason:
             return Verdict(verdict="infra", reason=reason, task_sha256=message.task.sha256)
+        return verdict

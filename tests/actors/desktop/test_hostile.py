@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from envs_node.actors.desktop.doors import connect_inside, read_inside
 from envs_node.actors.desktop.errors import DesktopLostError
 from envs_node.actors.desktop.guestclient import SOCKET_PATH, Guest
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.sandbox import Sandbox
+from envs_node.actors.desktop.screen import Screen
+from envs_node.actors.desktop.xserver import XConnection
 from envs_node.messages.actions import Type, Wait
 from tests.actors.desktop.hostility import (
     ACT_S,
@@ -267,20 +270,40 @@ def count_opens(folder: Path, work: object) -> int:
     return int(os.stat(folder / "key.docx").st_atime_ns != before)
 
 
-def test_a_link_in_place_of_the_server_inside_leads_nowhere(hostile: Sandbox, tmp_path: Path):
+def test_a_link_in_place_of_a_socket_leads_nowhere(hostile: Sandbox, tmp_path: Path):
     """Else the host would talk to a socket of its own, or of a neighbour."""
     path = str(tmp_path / "s")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
         listener.settimeout(0.5)
-        shell(hostile, f"ln -s {path} /tmp/l; mv /tmp/l {SOCKET_PATH}")
+        shell(
+            hostile,
+            f"ln -sT {tmp_path} /tmp/way; ln -s {path} /tmp/x; ln -s {path} /tmp/y;"
+            f"rm /tmp/.X11-unix/X0; mv /tmp/x /tmp/.X11-unix/X0; mv /tmp/y {SOCKET_PATH}",
+        )
 
+        for door in (SOCKET_PATH, "/tmp/.X11-unix/X0", "/tmp/way/s"):
+            with socket.socket(socket.AF_UNIX) as handle, pytest.raises(OSError, match="symbolic"):
+                connect_inside(handle, inside(hostile, door))
         with pytest.raises(DesktopLostError):
             Guest(inside(hostile, SOCKET_PATH), timeout_s=2).get("/health")
-
+        with pytest.raises(DesktopLostError):
+            XConnection(inside(hostile, "/tmp/.X11-unix/X0"), 0.3)
+        with pytest.raises(DesktopLostError):
+            Screen(inside(hostile, "/tmp/.X11-unix/X0"), 1280, 720)
         with pytest.raises(TimeoutError):
             listener.accept()
+
+
+def test_a_log_that_is_a_link_or_a_pipe_is_not_read(hostile: Sandbox, tmp_path: Path):
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    shell(hostile, f"cd /tmp; echo plain > a; ln -s {secret} b; mkfifo c")
+
+    said = [read_inside(inside(hostile, f"/tmp/{name}"), 100) for name in "abcd"]
+
+    assert said == ["plain\n", "", "", ""]
 
 
 def test_the_memory_of_the_picture_cannot_be_cut_off(hostile: Sandbox):

@@ -89,6 +89,15 @@ async def test_a_broken_checker_is_a_verdict_of_class_infra(error: Exception):
     assert said.verdict.task_sha256 == "digest"
 
 
+async def test_what_is_found_on_a_desktop_that_was_lost_is_no_verdict_on_a_policy():
+    actor = VerifierActor(FakeChecker(), loss=lambda pid: f"out of memory: {pid}")
+
+    answer = await actor.hear(_verify())
+
+    assert (answer.verdict.verdict, answer.verdict.reason) == ("infra", "out of memory: 7")
+    assert answer.verdict.score is None
+
+
 async def test_a_silent_checker_is_infra_at_the_deadline():
     checker = FakeChecker(waits=True)
     actor = VerifierActor(checker, verify_timeout_s=0.05)
