@@ -15,6 +15,7 @@ from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.messages.actions import Type
 from tests.actors.desktop.looking import shell
 from tests.actors.desktop.typing_places import (
+    PLACES,
     distinct,
     open_place,
     type_into,
@@ -74,11 +75,37 @@ def _host_pid(guest_pid: int, number: int) -> int:
 def test_every_kind_of_text_is_typed_exactly(sandbox: Sandbox, application: str) -> None:
     place = open_place(sandbox, application)
 
-    assert type_into(sandbox, place, whole_set()) == whole_set()
+    assert type_into(sandbox, place, whole_set()) == place.shows(whole_set())
 
 
 @pytest.mark.parametrize("application", QUICK)
 def test_text_is_exact_though_the_application_is_stopped_amid_it(
+    sandbox: Sandbox, application: str
+) -> None:
+    place = open_place(sandbox, application)
+    text = distinct(120)
+
+    place.prepare(sandbox)
+    with stopping(sandbox, place.program) as stops:
+        sandbox._living().input.perform(Type(text=text))
+
+    assert stops
+    assert place.read(sandbox).removesuffix("\n") == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("application", [name for name in PLACES if name not in QUICK])
+def test_every_application_gets_every_kind_of_text_exactly(
+    sandbox: Sandbox, application: str
+) -> None:
+    place = open_place(sandbox, application)
+
+    assert type_into(sandbox, place, whole_set()) == place.shows(whole_set())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("application", [name for name in PLACES if name not in QUICK])
+def test_every_application_gets_text_exactly_though_it_is_stopped_amid_it(
     sandbox: Sandbox, application: str
 ) -> None:
     place = open_place(sandbox, application)

@@ -45,6 +45,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     has_lines: bool = True
     files: tuple[tuple[str, bytes], ...] = ()
 
+    def shows(self, text: str) -> str:
+        """The text as it fits: a cell has one line."""
+        return text if self.has_lines else text.replace("\n", " ")
+
 
 def open_place(sandbox: Sandbox, name: str) -> Place:
     """Start over with an application."""
@@ -56,37 +60,39 @@ def open_place(sandbox: Sandbox, name: str) -> Place:
 def type_into(sandbox: Sandbox, place: Place, text: str) -> str:
     """Type a text into an application; returns what it then has."""
     place.prepare(sandbox)
-    sandbox.act(Type(text=text if place.has_lines else text.replace("\n", " ")))
-    found = ""
-
-    def is_there() -> bool:
-        nonlocal found
-        found = place.read(sandbox)
-        return _lines(found) == _lines(text)
-
-    if place.has_lines:
-        wait_until(is_there)
-        return _lines(found)
-    return place.read(sandbox)
-
-
-def _lines(text: str) -> str:
-    return text.removesuffix("\n")
+    sandbox.act(Type(text=place.shows(text)))
+    return place.read(sandbox).removesuffix("\n")
 
 
 def clipboard(sandbox: Sandbox) -> str:
-    """What an application has copied."""
-    return shell(sandbox, "xclip -selection clipboard -o -t UTF8_STRING")
+    """What an application has copied, as soon as it has."""
+    copied = ""
+
+    def is_there() -> bool:
+        nonlocal copied
+        copied = shell(sandbox, "xclip -selection clipboard -o -t UTF8_STRING")
+        return not copied.startswith("Error: target")
+
+    assert wait_until(is_there), copied
+    return copied
 
 
 def _save_notes(sandbox: Sandbox) -> str:
+    saved = inside(sandbox, "/home/user/notes.txt")
+    before = saved.stat().st_mtime_ns
     sandbox.act(Key(keys=("ctrl", "s")))
-    return inside(sandbox, "/home/user/notes.txt").read_text()
+    assert wait_until(lambda: saved.stat().st_mtime_ns != before)
+    return saved.read_text()
 
 
 def _clear(sandbox: Sandbox) -> None:
     sandbox.act(Key(keys=("ctrl", "a")))
     sandbox.act(Key(keys=("delete",)))
+
+
+def _search(sandbox: Sandbox) -> None:
+    sandbox.act(Key(keys=("ctrl", "k")))
+    _clear(sandbox)
 
 
 def _copy_all(sandbox: Sandbox) -> str:
@@ -118,7 +124,7 @@ def _copy_cell(sandbox: Sandbox) -> str:
     return clipboard(sandbox)
 
 
-_OFFICE = ("soffice", "--norestore", "--nologo")
+_OFFICE = ("libreoffice",)
 _PAGE = (
     b"<!doctype html><meta charset=utf-8><title>Page</title><textarea autofocus rows=20 cols=80>"
 )
@@ -141,9 +147,11 @@ PLACES = {
         prepare=_to_first_cell, read=_copy_cell,
     ),
     "chromium": Place(
-        argv=("chromium", "--no-sandbox", "--no-first-run", "--disable-gpu",
-              "--password-store=basic", "--force-renderer-accessibility",
-              "file:///home/user/page.html"),
-        program="chromium", files=(("page.html", _PAGE),), prepare=_clear, read=_copy_all,
+        argv=("google-chrome", "file:///home/user/page.html"), program="chromium",
+        files=(("page.html", _PAGE),), prepare=_clear, read=_copy_all,
+    ),
+    "thunderbird": Place(
+        argv=("/usr/bin/thunderbird",), program="thunderbird", has_lines=False,
+        prepare=_search, read=_copy_all,
     ),
 }  # fmt: skip
