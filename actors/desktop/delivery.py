@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from Xlib import X, error
+from Xlib import X, Xatom, error
 from Xlib.ext import res
 from Xlib.protocol import event
 
@@ -26,6 +26,9 @@ _LOOK_S = 0.05
 """How often it is looked whether the window that was asked is still the one with the keyboard."""
 _POLL_S = 0.002
 _DEPTH_MAX = 16
+_LATE_CLASSES = (b"libreoffice", b"soffice")
+_REST_S = 0.05
+_REST_CAP_S = 3.0
 
 
 class Delivery:
@@ -70,6 +73,49 @@ class Delivery:
                 pass
             if time.monotonic() > deadline:
                 return False
+
+    def is_late(self) -> bool:
+        """Whether the application is one that puts keys off: it has read them, and not done them.
+
+        LibreOffice inserts letters after 20 ms, does Return and Tab when there is nothing else to
+        read, and inserts what is beyond the Basic Multilingual Plane at once.
+        """
+        window = self._focus()
+        try:
+            for _ in range(_DEPTH_MAX):
+                if window is None or isinstance(window, int) or window.id == self._root.id:
+                    return False
+                named = window.get_full_property(Xatom.WM_CLASS, Xatom.STRING)
+                if named is not None:
+                    value = named.value
+                    text = value.encode() if isinstance(value, str) else bytes(value)
+                    return any(late in text.lower() for late in _LATE_CLASSES)
+                window = window.query_tree().parent
+        except error.XError:  # the window is gone
+            pass
+        return False
+
+    def wait_rested(self) -> None:
+        """Return once the application has taken in all input, and done what it had put off.
+
+        It has when it slept for 50 ms: whatever it puts off for less would have woken it. One that
+        never sleeps so long is waited for a while only.
+
+        Raises:
+            DesktopLostError: it took in no input.
+        """
+        self.wait()
+        window = self._focus()
+        folder = self._process(window) if window is not None else None
+        deadline = time.monotonic() + _REST_CAP_S
+        last, since = "", time.monotonic()
+        while folder is not None and (now := time.monotonic()) < deadline:
+            runs = _runs_of(folder)
+            if not runs or runs != last:
+                last, since = runs, now
+            elif now - since >= _REST_S:
+                return
+            time.sleep(_POLL_S)
 
     def _focus(self) -> Any:
         """The window that keys go to; none when they go to nobody."""

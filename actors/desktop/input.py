@@ -55,7 +55,7 @@ class Input:
         self._width, self._height = width, height
         self._devices = Devices(self._display)
         self._delivery = Delivery(self._display, path)
-        self._keyboard = Keyboard(self._display, self._devices, self._delivery.wait)
+        self._keyboard = Keyboard(self._display, self._devices, self._delivery)
 
     def wake(self) -> None:
         """Use each device once: the first event makes the server switch its keymap."""

@@ -8,11 +8,12 @@ anew only when the application has taken in what was typed with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from Xlib import XK, X, Xatom
 
+from envs_node.actors.desktop.delivery import Delivery
 from envs_node.actors.desktop.devices import Devices, DeviceState
 from envs_node.actors.desktop.errors import ActionRefusedError
 from envs_node.messages.keys import KEYSYMS, UnknownKeyError, canonical_chord
@@ -24,6 +25,8 @@ _SPARE_CODES = "_ENVS_SPARE_KEYCODES"
 _CHUNK = 500
 """So many characters are on their way at most, however late the application is."""
 _CONTROLS = {"\n": 0xFF0D, "\t": 0xFF09}
+_ASTRAL = 0x0100FFFF
+"""Keysyms of characters beyond the Basic Multilingual Plane are above."""
 
 
 def keysym_of_character(character: str) -> int:
@@ -60,15 +63,13 @@ class Keyboard:
     """The keys of one desktop.
 
     Args:
-        wait_delivered: returns once the application has taken in all that was typed.
+        delivery: knows when the application has taken in what was typed.
     """
 
-    def __init__(
-        self, display: Any, devices: Devices, wait_delivered: Callable[[], object]
-    ) -> None:
+    def __init__(self, display: Any, devices: Devices, delivery: Delivery) -> None:
         self._display = display
         self._devices = devices
-        self._wait_delivered = wait_delivered
+        self._delivery = delivery
         self._first = display.display.info.min_keycode
         self._rows: list[tuple[int, ...]] = []
         self._group = 0
@@ -91,13 +92,17 @@ class Keyboard:
         state = self._refresh()
         if state.is_caps_locked:
             self._tap(self._fixed[int(XK.XK_Caps_Lock)])
+        is_late = self._delivery.is_late()
+        before = 0
         for number, chunk in enumerate(self._chunks(keysyms)):
             if number:
                 self._wait_delivered()
-                self._used.clear()
             placed = self._place(chunk)
             for keysym in chunk:
+                if is_late and _may_overtake(keysym, before):
+                    self._delivery.wait_rested()
                 self._tap(placed[keysym])
+                before = keysym
             self._display.sync()
         if state.is_caps_locked:
             self._tap(self._fixed[int(XK.XK_Caps_Lock)])
@@ -132,6 +137,10 @@ class Keyboard:
         self._refresh()
         known = {keysym: place for place, keysym in self._slots.items()} | self._fixed
         return known.get(keysym, (0, 0))[0]
+
+    def _wait_delivered(self) -> None:
+        self._delivery.wait()
+        self._used.clear()
 
     @property
     def _shift(self) -> int:
@@ -218,7 +227,6 @@ class Keyboard:
                 changed.add(placed[keysym][0])
         if any(code in changed for code, _ in self._used):
             self._wait_delivered()
-            self._used.clear()
         for keysym, slot in placed.items():
             self._slots.pop(slot)
             self._slots[slot] = keysym  # now the most recently used
@@ -232,6 +240,12 @@ class Keyboard:
             self._wait_delivered()  # it has heard of the new mapping, which no answer would say
         self._used.update(placed.values())
         return {**self._fixed, **placed}
+
+
+def _may_overtake(keysym: int, before: int) -> bool:
+    """Whether an application that puts keys off might do this one before that before it."""
+    is_astral, was_astral = keysym > _ASTRAL, before > _ASTRAL
+    return before in _CONTROLS.values() or (is_astral and before != 0 and not was_astral)
 
 
 def _levels(row: tuple[int, ...], group: int) -> tuple[int, ...]:

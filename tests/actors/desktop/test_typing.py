@@ -24,6 +24,7 @@ from tests.actors.desktop.typing_places import (
 
 pytestmark = pytest.mark.live
 QUICK = ("mousepad", "xterm")
+OTHERS = [name for name in PLACES if name not in (*QUICK, "cells")]
 ROUNDS = 20
 STOP_S = 0.3
 
@@ -94,7 +95,16 @@ def test_text_is_exact_though_the_application_is_stopped_amid_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("application", [name for name in PLACES if name not in QUICK])
+def test_cells_are_filled_in_their_order(sandbox: Sandbox) -> None:
+    """Tab and Return go to another cell: whatever overtakes them lands in the wrong one."""
+    place = open_place(sandbox, "cells")
+    text = "\n".join("\t".join(f"r{row}c{column} é😀" for column in range(4)) for row in range(6))
+
+    assert type_into(sandbox, place, text + "\n") == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("application", OTHERS)
 def test_every_application_gets_every_kind_of_text_exactly(
     sandbox: Sandbox, application: str
 ) -> None:
@@ -104,7 +114,7 @@ def test_every_application_gets_every_kind_of_text_exactly(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("application", [name for name in PLACES if name not in QUICK])
+@pytest.mark.parametrize("application", OTHERS)
 def test_every_application_gets_text_exactly_though_it_is_stopped_amid_it(
     sandbox: Sandbox, application: str
 ) -> None:

@@ -124,6 +124,19 @@ def _copy_cell(sandbox: Sandbox) -> str:
     return clipboard(sandbox)
 
 
+def _empty_sheet(sandbox: Sandbox) -> None:
+    sandbox.act(Key(keys=("ctrl", "a")))
+    sandbox.act(Key(keys=("delete",)))
+    sandbox.act(Key(keys=("ctrl", "home")))
+
+
+def _copy_sheet(sandbox: Sandbox) -> str:
+    sandbox.act(Key(keys=("ctrl", "home")))
+    sandbox.act(Key(keys=("ctrl", "shift", "end")))
+    sandbox.act(Key(keys=("ctrl", "c")))
+    return clipboard(sandbox)
+
+
 _OFFICE = ("libreoffice",)
 _PAGE = (
     b"<!doctype html><meta charset=utf-8><title>Page</title><textarea autofocus rows=20 cols=80>"
@@ -145,6 +158,10 @@ PLACES = {
     "calc": Place(
         argv=(*_OFFICE, "--calc"), program="soffice.bin", has_lines=False,
         prepare=_to_first_cell, read=_copy_cell,
+    ),
+    "cells": Place(
+        argv=(*_OFFICE, "--calc"), program="soffice.bin",
+        prepare=_empty_sheet, read=_copy_sheet,
     ),
     "chromium": Place(
         argv=("google-chrome", "file:///home/user/page.html"), program="chromium",
