@@ -98,7 +98,7 @@ class Delivery:
     def wait_rested(self) -> None:
         """Return once the application has taken in all input, and done what it had put off.
 
-        It has when it slept for 50 ms: whatever it puts off for less would have woken it. One that
+        It has when all its threads slept for 50 ms: whatever it puts off for less would have woken it. One that
         never sleeps so long is waited for a while only.
 
         Raises:
@@ -110,6 +110,7 @@ class Delivery:
         deadline = time.monotonic() + _REST_CAP_S
         last, since = "", time.monotonic()
         while folder is not None and (now := time.monotonic()) < deadline:
+            self._display.sync()  # nor does it wait for the server then
             runs = _runs_of(folder)
             if not runs or runs != last:
                 last, since = runs, now
@@ -191,9 +192,17 @@ class Delivery:
 
 
 def _runs_of(folder: Path) -> str:
-    """How often and how long a process has run, if it sleeps; else nothing."""
+    """How often and how long the threads of a process have run, if all sleep; else nothing.
+
+    All of them: the one that reads the keyboard may wait for another that waits for a processor.
+    """
     try:
-        state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
-        return (folder / "schedstat").read_text() if state == "S" else ""
-    except OSError:  # it has ended, and reads no more
-        return "ended"
+        runs = []
+        for task in sorted((folder / "task").iterdir()):
+            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+            if state != "S":
+                return ""
+            runs.append((task / "schedstat").read_text())
+        return " ".join(runs)
+    except OSError:  # one has ended
+        return "" if folder.exists() else "ended"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.actors.desktop.looking import shell
 from tests.actors.desktop.typing_places import (
     PLACES,
     distinct,
+    long_text,
     open_place,
     type_into,
     whole_set,
@@ -92,6 +94,23 @@ def test_text_is_exact_though_the_application_is_stopped_amid_it(
 
     assert stops
     assert place.read(sandbox).removesuffix("\n") == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("application", [*QUICK, *OTHERS])
+def test_five_thousand_characters_are_exact_on_a_busy_host(
+    sandbox: Sandbox, application: str
+) -> None:
+    place = open_place(sandbox, application)
+    loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2)]
+    try:
+        found = type_into(sandbox, place, long_text())
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+    assert found == place.shows(long_text())
 
 
 @pytest.mark.slow

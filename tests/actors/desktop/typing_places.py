@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
+from itertools import cycle, islice
 
 import msgspec
 
@@ -31,6 +31,13 @@ def distinct(number: int) -> str:
 def whole_set() -> str:
     """Every kind of text, on lines that no terminal cuts."""
     return "\n".join(["A" + ASCII, TRAPS, *SCRIPTS, distinct(300)])
+
+
+def long_text() -> str:
+    """5,000 characters on lines."""
+    words = "The quick brown fox über die Straße прыгает через 你好, 42 times; "
+    line = "".join(islice(cycle(words), 99))
+    return "\n".join([line] * 50)
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
