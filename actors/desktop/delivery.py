@@ -98,8 +98,8 @@ class Delivery:
     def wait_rested(self) -> None:
         """Return once the application has taken in all input, and done what it had put off.
 
-        It has when all its threads slept for 50 ms: whatever it puts off for less would have woken it. One that
-        never sleeps so long is waited for a while only.
+        It has when all its threads slept for 50 ms while the server owed it no answer: whatever it
+        puts off for less would have woken it. One that never sleeps so long is waited for a while.
 
         Raises:
             DesktopLostError: it took in no input.

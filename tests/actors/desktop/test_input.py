@@ -129,6 +129,17 @@ def test_a_chord_is_pressed_in_order_and_let_go_in_reverse(told: Told) -> None:
     assert presses(events[6:]) == [("Shift_L", 0), ("S", SHIFT), ("a", 0), ("a", 0)]
 
 
+def test_each_of_the_named_keys_is_pressed_twenty_times(told: Told) -> None:
+    names = {
+        "enter": "Return", "tab": "Tab", "esc": "Escape", "up": "Up", "down": "Down",
+        "left": "Left", "right": "Right", "kp_enter": "KP_Enter",
+    }  # fmt: skip
+
+    events = told.by(*(Key(keys=(name,), count=10) for name in names for _ in range(2)))
+
+    assert presses(events) == [(keysym, 0) for keysym in names.values() for _ in range(20)]
+
+
 def test_a_key_that_is_held_does_not_repeat(told: Told) -> None:
     assert presses(told.by(Key(keys=("9",), hold_ms=1200))) == [("9", 0)]
 

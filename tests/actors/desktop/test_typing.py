@@ -114,6 +114,36 @@ def test_five_thousand_characters_are_exact_on_a_busy_host(
 
 
 @pytest.mark.slow
+def test_a_dialog_gets_what_is_typed_fifty_times(sandbox: Sandbox) -> None:
+    open_place(sandbox, "mousepad")
+
+    for number in range(50):
+        sandbox.act(Key(keys=("ctrl", "r")))
+        sandbox.act(Key(keys=("ctrl", "a")))
+        seen = sandbox.act(Type(text=f"word {number} é"))
+        fields = [element for element in seen.elements if "focused" in element.states]
+        assert f"word {number} é" in [field.value for field in fields], fields
+        sandbox.act(Key(keys=("esc",)))
+
+
+@pytest.mark.slow
+def test_what_was_copied_last_is_pasted_whole(sandbox: Sandbox) -> None:
+    place = open_place(sandbox, "mousepad")
+    shell(sandbox, "python3 -c \"print('0123456789é\\n' * 16000, end='')\" > /home/user/long.txt")
+    copy = "xclip -selection clipboard -i {} >/dev/null 2>&1"
+
+    shell(sandbox, copy.format("/home/user/long.txt"))
+    sandbox.act(Key(keys=("ctrl", "v")))
+    assert place.read(sandbox) == "0123456789é\n" * 16000
+
+    place.prepare(sandbox)
+    for number in range(50):
+        shell(sandbox, f"echo {number} | xclip -selection clipboard -i >/dev/null 2>&1")
+        sandbox.act(Key(keys=("ctrl", "v")))
+    assert place.read(sandbox) == "".join(f"{number}\n" for number in range(50))
+
+
+@pytest.mark.slow
 def test_cells_are_filled_in_their_order(sandbox: Sandbox) -> None:
     """Tab and Return go to another cell: whatever overtakes them lands in the wrong one."""
     place = open_place(sandbox, "cells")
