@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from envs_node.actors.desktop.sandbox import Sandbox
-from envs_node.messages.actions import Type
+from envs_node.messages.actions import Key, Type
 from tests.actors.desktop.looking import shell
 from tests.actors.desktop.typing_places import (
     PLACES,
