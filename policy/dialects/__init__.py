@@ -1,0 +1,1 @@
+"""What model families write for an action, one family a file."""
