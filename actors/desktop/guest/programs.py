@@ -73,6 +73,8 @@ class Launches:
             )
         except _FAILURES as error:
             raise failed(error) from error
+        # An ended program stays a process, and is found by name, until somebody has waited for it.
+        threading.Thread(target=program.wait, daemon=True).start()
         with self._lock:
             running = [other for other in self._programs if other.poll() is None]
             self._programs = [*running, program]
