@@ -33,6 +33,9 @@ class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     height: int = 720
     session: SessionName = "openbox"
     xserver: XServerName = "xvfb"
+    lower: str = "/"
+    """What desktops stand on: the host's own file tree, or the path of a folder or an image (see
+    `envs-node image build`)."""
     limits: Limits = Limits()
     """Of each desktop."""
     ocr: bool = False
@@ -59,6 +62,7 @@ class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             height=self.height,
             session=self.session,
             xserver=self.xserver,
+            lower=self.lower,
             limits=self.limits,
             ocr=self.ocr,
         )

@@ -18,6 +18,7 @@ from envs_node.deploy.cli import (
     doctor,
     evaluate,
     fit,
+    image,
     ledger,
     plan,
     policy,
@@ -118,6 +119,7 @@ def _verbs(config: Config) -> Any:
         "policy": (policy.PolicyVerbs, "Look at a policy, or make the built-in one."),
         "checker": (checker.CheckerVerbs, "Install OSWorld's checker."),
         "criu": (criu.CriuVerbs, "Install what live desktops are forked with."),
+        "image": (image.ImageVerbs, "Build the file tree that desktops stand on."),
         "token": (token.TokenVerbs, "Let nodes of other machines in."),
     }
     choices: list[Any] = [
