@@ -90,7 +90,7 @@ def read_packages(path: Path) -> tuple[str, ...]:
     return names
 
 
-def description_path(image: Path) -> Path:
+def _description_path(image: Path) -> Path:
     """The file beside an image that says what is in it."""
     return image.with_name(f"{image.name}.json")
 
@@ -101,7 +101,7 @@ def read_image(path: Path) -> Image:
     Raises:
         ImageError: there is none.
     """
-    described = description_path(path)
+    described = _description_path(path)
     try:
         return msgspec.json.decode(described.read_bytes(), type=Image)
     except (OSError, msgspec.DecodeError) as error:
@@ -143,7 +143,7 @@ def build_image(plan: ImagePlan, tell: Callable[[str], None]) -> Image:
         described = folder / "described"
         described.write_bytes(msgspec.json.format(msgspec.json.encode(image)) + b"\n")
         os.replace(made, plan.path)
-        os.replace(described, description_path(plan.path))
+        os.replace(described, _description_path(plan.path))
     return image
 
 
