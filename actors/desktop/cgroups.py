@@ -26,7 +26,7 @@ _DEADLINE_S, _POLL_S = 2.0, 0.002
 _OOM_FIRST = 500
 """When the host itself is out of memory, a desktop goes before the node that drives it."""
 
-Folders: TypeAlias = "dict[str, tuple[int, str]]"
+_Folders: TypeAlias = "dict[str, tuple[int, str]]"
 """Of each controller: the version of its interface, and a folder."""
 
 _FILES: Mapping[int, Mapping[str, tuple[str, str]]] = {
@@ -74,7 +74,7 @@ class Group:
     """The control groups of one desktop: a folder for each controller that could be had."""
 
     def __init__(self, folders: Mapping[str, tuple[int, str]]) -> None:
-        self.folders: Folders = {name: (where[0], where[1]) for name, where in folders.items()}
+        self.folders: _Folders = {name: (where[0], where[1]) for name, where in folders.items()}
 
     def enter(self) -> None:
         """Move this process in, and with it all that it starts.
@@ -182,7 +182,7 @@ class Group:
 class Place:
     """Where this process may make groups. They are named after the run's owner."""
 
-    def __init__(self, parents: Folders, missing: Mapping[str, str], owner: str = "") -> None:
+    def __init__(self, parents: _Folders, missing: Mapping[str, str], owner: str = "") -> None:
         """Take the folders found by `find_place`.
 
         Args:
@@ -198,7 +198,7 @@ class Place:
     def make(self, limits: Mapping[str, float]) -> Group:
         """Make the group of one desktop. A controller that refuses is `missing` from then on."""
         self._count += 1
-        folders: Folders = {}
+        folders: _Folders = {}
         for controller, (version, parent) in list(self._parents.items()):
             mine = f"{parent}/{self._name}"
             folder = f"{mine}/desktop-{os.getpid()}-{self._count}"
@@ -237,7 +237,7 @@ def find_place(
     for line in own.splitlines():
         _, controllers, path = line.split(":", 2)
         paths.update(dict.fromkeys(controllers.split(","), path))
-    parents: Folders = {}
+    parents: _Folders = {}
     missing = dict.fromkeys(CONTROLLERS, "the kernel, or whoever mounts them here, has none")
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
@@ -256,6 +256,9 @@ def find_place(
                     parents[controller] = (version, parent)
                 elif controller not in parents:
                     missing[controller] = f"{parent} is not this user's to write"
+            for controller in CONTROLLERS if not name else ():
+                if controller not in found:
+                    missing[controller] = f"it is not handed down to groups below {folder}"
     left = {name: why for name, why in missing.items() if name not in parents}
     return Place(parents, left, os.environ.get(_MARK, "") if owner is None else owner)
 
@@ -289,26 +292,44 @@ def _lower(what: int, value: int) -> None:
     resource.setrlimit(what, (value, value))
 
 
-def _usable_v2(own: str, point: str) -> Folders:
+def _usable_v2(own: str, point: str) -> _Folders:
     """Of each controller of version 2 the closest folder whose children may have it.
 
     A group of that version either has processes or hands controllers down: the one that we are in
     does so only when it is the root. Another one above may.
     """
-    found: Folders = {"freezer": (2, own)}
+    found: _Folders = {"freezer": (2, own)}
     folder = own
     while True:
         offered = _text(f"{folder}/cgroup.controllers").split()
         for controller in CONTROLLERS:
             if controller in offered and controller not in found:
                 with suppress(OSError):
-                    _enable(folder, controller)
+                    try:
+                        _enable(folder, controller)
+                    except OSError as error:
+                        if error.errno != errno.EBUSY or folder != point:
+                            raise
+                        make_room(folder)
+                        _enable(folder, controller)
                     found[controller] = (2, folder)
         if len(found) == len(CONTROLLERS) or not folder.startswith(f"{point}/"):
             # One folder for all: what is frozen must be what is counted.
             counted = [parent for name, (_, parent) in found.items() if name != "freezer"]
             return {**found, "freezer": (2, counted[0] if counted else own)}
         folder = os.path.dirname(folder)
+
+
+def make_room(folder: str) -> None:
+    """Move the processes of a container's outermost group of version 2 into one below it.
+
+    It looks like a root in there, and is none: only without processes it hands controllers down.
+    """
+    leaf = f"{folder}/{_PREFIX}others"
+    os.makedirs(leaf, exist_ok=True)
+    for pid in _text(f"{folder}/cgroup.procs").split():
+        with suppress(OSError):  # it has ended meanwhile
+            _write(f"{leaf}/cgroup.procs", pid)
 
 
 def _enable(folder: str, controller: str) -> None:

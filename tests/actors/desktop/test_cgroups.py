@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from envs_node.actors.desktop.cgroups import CONTROLLERS, Group, Usage, find_place
+from envs_node.actors.desktop.cgroups import CONTROLLERS, Group, Usage, find_place, make_room
 from envs_node.actors.desktop.kind import DesktopKind
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.deploy.estate import OWNER_VARIABLE, estate
@@ -124,6 +124,7 @@ def test_a_host_without_controllers_is_told_of_by_name(tmp_path: Path):
     place = find_place("7-x", mounts=mounts, own="0::/slice/own\n")
 
     assert set(place.missing) == {"memory", "pids", "cpu"}
+    assert "not handed down" in place.missing["memory"]
     assert find_place("7-x", mounts="", own="").missing.keys() == {*CONTROLLERS}
 
 
@@ -157,6 +158,26 @@ def test_version_2_of_this_host_freezes_thaws_and_kills():
         group.remove()
         place.close()
     assert not any("0-none" in name for name in os.listdir(UNIFIED))
+
+
+@pytest.mark.live
+def test_the_outermost_group_of_a_container_is_emptied_into_one_below():
+    outermost = UNIFIED / f"test-{os.getpid()}"
+    if not (UNIFIED / "cgroup.procs").exists() or not os.access(UNIFIED, os.W_OK):
+        pytest.skip("no tree of version 2 at the usual place of a mixed host")
+    group = Group({"freezer": (2, str(outermost))})
+    outermost.mkdir()
+    leaf = outermost / "envs-node-others"
+    try:
+        with busy_in(group) as child:
+            make_room(str(outermost))
+
+            assert (outermost / "cgroup.procs").read_text() == ""
+            assert (leaf / "cgroup.procs").read_text().split() == [str(child.pid)]
+    finally:
+        for folder in (leaf, outermost):
+            Group({"freezer": (2, str(folder))}).remove()
+    assert not outermost.exists()
 
 
 @pytest.mark.live

@@ -8,7 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+import trio
 
+from envs_node.actors.desktop.actor import DesktopActor
 from envs_node.actors.desktop.doors import connect_inside, read_inside
 from envs_node.actors.desktop.errors import DesktopLostError
 from envs_node.actors.desktop.guestclient import SOCKET_PATH, Guest
@@ -16,7 +18,12 @@ from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.actors.desktop.screen import Screen
 from envs_node.actors.desktop.xserver import XConnection
+from envs_node.actors.loop import run_actor
+from envs_node.actors.mailbox import ActorCrashedError
+from envs_node.actors.post import Post
 from envs_node.messages.actions import Type, Wait
+from envs_node.messages.base import ActorName, DesktopId, RunId
+from envs_node.messages.desktop import Act, Configure, Reset
 from tests.actors.desktop.hostility import (
     ACT_S,
     MIB,
@@ -27,8 +34,10 @@ from tests.actors.desktop.hostility import (
     start_inside,
 )
 from tests.actors.desktop.looking import inside, shell, wait_until
+from tests.fakes_desktop import make_task
 
 pytestmark = pytest.mark.live
+D0 = DesktopId("d-0")
 FILLER = """
 import errno, os
 total = 0
@@ -54,6 +63,35 @@ def test_a_memory_bomb_loses_its_desktop_which_says_how_much(hostile: Sandbox):
 
     assert why.startswith("out of memory: the kernel killed "), why
     assert "may take 400 MiB" in why
+
+
+async def test_whoever_drives_it_is_told_that_it_was_the_memory(launcher: Launcher):
+    """Row D20: the actor crashes with the reason, and the branch is `infra` for it."""
+    name, me = ActorName("desktop/d-0"), ActorName("t")
+    bomb = "import time\ntime.sleep(1)\ndata = []\nwhile True: data.append(b'x' * (1 << 20))"
+    task = make_task(("launch", {"command": ["xterm", "-e", "sh", "-c", f'python3 -c "{bomb}"']}))
+    post = Post(RunId("r"))
+    ref = post.ref(name, sender=me)
+
+    async def act() -> None:
+        for step in range(100):
+            await ref.ask(
+                Act(desktop_id=D0, episode=1, step=step, action=Wait(wait_ms=200)), timeout_s=60
+            )
+
+    async def drive() -> None:
+        async with trio.open_nursery() as nursery:
+            actor = DesktopActor(D0, Sandbox(launcher, SMALL))
+            await nursery.start(run_actor, actor, name, post)
+            await ref.ask(Configure(desktop_id=D0, task=task), timeout_s=30)
+            await ref.ask(Reset(desktop_id=D0, episode=1), timeout_s=60)
+            with pytest.raises(ActorCrashedError, match="out of memory: the kernel killed"):
+                await act()
+
+    with pytest.raises(ExceptionGroup) as crashed:
+        await drive()
+
+    assert crashed.group_contains(DesktopLostError, match="may take 400 MiB")
 
 
 def test_a_fork_bomb_is_stopped_by_its_limit(launcher: Launcher, hostile: Sandbox):
