@@ -41,7 +41,13 @@ from envs_node.actors.desktop.settle import Look, Stillness, Work, wait_still
 from envs_node.actors.desktop.setup import Setup, check_setup
 from envs_node.actors.desktop.signature import sign
 from envs_node.actors.desktop.starts import Starts
-from envs_node.actors.desktop.windows import bare_elements, place, silent_windows, tell
+from envs_node.actors.desktop.windows import (
+    bare_elements,
+    place,
+    require_drawn,
+    silent_windows,
+    tell,
+)
 from envs_node.actors.desktop.xserver import Window
 from envs_node.messages.actions import Action
 from envs_node.messages.desktop import Observation
@@ -189,6 +195,7 @@ class Sandbox:
         if not stillness.looked:
             self._read()
         pixels = session.screen.grab()
+        require_drawn(pixels, windows)
         time_ns = time.time_ns()
         nodes = place(self._reading.nodes, windows)
         listing = list_elements(nodes, session.width, session.height)

@@ -96,10 +96,12 @@ class Screen:
         """
         with self._losing():
             self._client.detach()
+        self.close()
 
     def close(self) -> None:
-        """Hang up without waiting. Twice does no harm."""
+        """Hang up without waiting, and let the memory go. Twice does no harm."""
         self._client.close()
+        self._pixels = self._pixels[:0].copy()  # a view would keep all of it
 
     def _take(self) -> None:
         self.grabs += 1

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from envs_node.actors.desktop.accessibility import Node
+from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.actors.desktop.screen import Pixels
 from envs_node.actors.desktop.xserver import Window
 from envs_node.messages.desktop import Element, SeenWindow
 
@@ -27,6 +29,22 @@ def tell(windows: Sequence[Window], focused: int) -> tuple[SeenWindow, ...]:
         )
         for window in windows[-WINDOWS_MAX:]
     )  # fmt: skip
+
+
+def require_drawn(pixels: Pixels, windows: Iterable[Window]) -> None:
+    """Refuse a picture that nothing has drawn: it is no evidence for or against a policy.
+
+    A window as large as the screen may well be black (a film, before it begins).
+
+    Raises:
+        DesktopLostError: windows are open, and every pixel is black.
+    """
+    if pixels[::16, ::16, :3].any() or pixels[..., :3].any():
+        return
+    height, width = pixels.shape[:2]
+    seen = [window for window in windows if not window.is_hidden]
+    if seen and not any(window.width >= width and window.height >= height for window in seen):
+        raise DesktopLostError(f"the picture is black, though {len(seen)} windows are open")
 
 
 def silent_windows(windows: Sequence[Window], nodes: Iterable[Node]) -> tuple[str, ...]:

@@ -9,8 +9,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
+import numpy as np
 import pytest
 from Xlib import X
 
@@ -18,9 +20,18 @@ from envs_node.actors.desktop.errors import DesktopLostError
 from envs_node.actors.desktop.guest.xclient import XClient
 from envs_node.actors.desktop.kind import DesktopKind
 from envs_node.actors.desktop.launcher import Launcher
-from envs_node.actors.desktop.screen import Screen, frame_digest
+from envs_node.actors.desktop.sandbox import Sandbox
+from envs_node.actors.desktop.screen import (
+    Screen,
+    frame_digest,
+    pack_frame,
+    png_of_frame,
+)
 from envs_node.actors.desktop.session import Session
-from tests.actors.desktop.looking import numbers_inside, wait_until
+from envs_node.actors.desktop.windows import require_drawn
+from envs_node.actors.desktop.xserver import Window, XConnection
+from tests.actors.desktop.looking import inside, numbers_inside, wait_until
+from tests.fakes_desktop import make_task, open_task
 
 pytestmark = pytest.mark.live
 X_SOCKET = "/tmp/.X11-unix/X0"
@@ -193,3 +204,76 @@ def test_a_detached_screen_leaves_nothing_with_the_server(session: Session) -> N
     assert screen.grab().shape == (720, 1280, 4)
     screen.close()
     assert wait_until(lambda: "memfd:frame" not in maps.read_text())
+
+
+def test_a_closed_screen_leaves_no_memory_with_us(launcher: Launcher) -> None:
+    def held() -> int:
+        links = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
+        return sum("memfd:frame" in link for link in links)
+
+    session = Session(launcher, DesktopKind())
+    before = held()
+    pixels = session.screen.grab()
+    session.close()
+
+    assert before == 2, "ours, and that of the mapping"
+    assert held() == 1, "whoever still reads a picture keeps it"
+    del pixels
+    assert held() == 0
+
+
+@pytest.mark.slow
+def test_five_thousand_pictures_leave_no_memory_behind() -> None:
+    """Row C6, as files for the policy: PNG, and back from how frames are kept."""
+    pixels = np.zeros((1080, 1920, 4), np.uint8)
+    pixels[100:200, 100:900] = 200
+    before = 0
+
+    for number in range(5000):
+        pixels[0, 0, 0] = number % 256
+        assert png_of_frame(pack_frame(pixels), 1920, 1080)
+        if number == 50:
+            before = resident_bytes()
+
+    assert resident_bytes() - before < 50 << 20
+
+
+def test_a_black_picture_though_windows_are_open_is_no_observation(sandbox: Sandbox) -> None:
+    """Row C4."""
+    sandbox.reset(open_task("xterm", "-e", "sleep 100"))
+    connection = XConnection(inside(sandbox, X_SOCKET), 5)
+    pen = connection.root.create_gc(foreground=0, subwindow_mode=X.IncludeInferiors)
+    connection.root.fill_rectangle(pen, 0, 0, 1280, 720)
+    connection.display.sync()
+
+    with pytest.raises(DesktopLostError, match="the picture is black, though 1 windows are open"):
+        sandbox.observe()
+
+    connection.close()
+    assert sandbox.reset(make_task()).width == 1280, "an empty ground is black, and right"
+
+
+@pytest.mark.parametrize(("width", "height", "is_lost"), [(1280, 700, True), (1280, 720, False)])
+def test_a_black_window_over_the_whole_screen_may_be_right(
+    width: int, height: int, is_lost: bool
+) -> None:
+    window = Window(
+        id=1, title="Film", app_class="vlc", x=0, y=0, width=width, height=height, is_hidden=False
+    )
+
+    with pytest.raises(DesktopLostError) if is_lost else nullcontext():
+        require_drawn(np.zeros((720, 1280, 4), np.uint8), [window])
+
+
+def test_a_screen_that_shrinks_is_lost(session: Session) -> None:
+    """Row C4: whoever is in the desktop may give its screen another size."""
+    session.spawn(["xrandr", "--fb", "1000x700", "--output", "screen", "--off"], "xrandr")
+
+    def is_lost() -> bool:
+        try:
+            session.screen.grab()
+        except DesktopLostError as error:
+            return "1000x700" in str(error)
+        return False
+
+    assert wait_until(is_lost)
