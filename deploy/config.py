@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -62,7 +63,7 @@ class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             height=self.height,
             session=self.session,
             xserver=self.xserver,
-            lower=self.lower,
+            lower=os.path.abspath(self.lower),
             limits=self.limits,
             ocr=self.ocr,
         )
