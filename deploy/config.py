@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -55,6 +56,12 @@ class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     load_cpu_max: float = 8.0
     """With more load a processor than this, no more desktops are started than there are
     processors."""
+
+    fork: Literal["auto", "on", "off"] = "auto"
+    """Whether branches may begin on copies of live desktops: once a try has shown that this host
+    can; untried; or never, and every branch replays."""
+    fork_bytes_max: int = 2 << 30
+    """Memory that desktops may take which are kept to make copies of."""
 
     def kind(self) -> DesktopKind:
         """What its desktops are."""
@@ -140,6 +147,7 @@ def check_config(config: Config) -> None:
     bounds: tuple[tuple[str, float, float, float], ...] = (
         ("desktop.count", config.desktop.count, 1, 512),
         ("desktop.width", config.desktop.width, 320, 7680),
+        ("desktop.fork_bytes_max", config.desktop.fork_bytes_max, 64 << 20, 1 << 50),
         ("desktop.height", config.desktop.height, 240, 4320),
         ("desktop.limits.memory_bytes", config.desktop.limits.memory_bytes, 1 << 27, 2**50),
         ("desktop.limits.disk_bytes", config.desktop.limits.disk_bytes, 1 << 25, 2**50),

@@ -11,6 +11,7 @@ from pathlib import Path
 import trio
 
 from envs_node.actors.desktop.actor import DesktopActor
+from envs_node.actors.desktop.fork.sandbox import ForkableSandbox
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.pool import FreshSessions, Pool
 from envs_node.actors.desktop.recording import Films
@@ -24,6 +25,7 @@ from envs_node.deploy.admission import Admission
 from envs_node.deploy.admitted import Room, Warmer
 from envs_node.deploy.config import DesktopSettings
 from envs_node.deploy.estate import owner_label
+from envs_node.deploy.forks import NodeForks
 from envs_node.deploy.health import Health
 from envs_node.deploy.slot import SLOT_INTENSITY, DesktopSlot, tell_crash
 from envs_node.messages.base import DesktopId, EnvsError
@@ -68,6 +70,7 @@ class Desktops:
         self._find_folder = find_folder if settings.record else lambda: None
         self._launcher: Launcher | None = None
         self._pool: Pool | None = None
+        self._forks: NodeForks | None = None
         self._starts = Starts()
         self._sandboxes: dict[DesktopId, Sandbox] = {}
         admission = Admission(
@@ -90,6 +93,7 @@ class Desktops:
                     name="launcher", start=self._run_launcher, is_preempted=_was_launcher_killed
                 ),
                 ChildSpec(name="room", start=self.room.watch),
+                ChildSpec(name="forks", start=self._try_forks),
                 ChildSpec(name="slots", start=tree.run, shutdown_s=15.0),
             ],
             strategy="rest_for_one",
@@ -103,9 +107,15 @@ class Desktops:
         with Launcher(label=owner_label()) as launcher, _death_of(launcher.pid) as is_dead:
             self._launcher = launcher
             self._pool = Pool(FreshSessions(launcher), self._settings.warm)
-            self.room.caches = [place.clear for place in self._pool.places]
+            spare_bytes = self.room.admission.spare_bytes
+            self._forks = NodeForks(launcher, self._settings, spare_bytes)
+            give_up = self._forks.store.give_up_oldest
+            self.room.caches = [*(place.clear for place in self._pool.places), give_up]
             task_status.started()
-            await trio.lowlevel.wait_readable(is_dead)
+            try:
+                await trio.lowlevel.wait_readable(is_dead)
+            finally:
+                self._forks.store.close()
         raise LauncherEndedError(launcher.exit_status or 0)
 
     def _publish(self, crashed: Crashed) -> None:
@@ -126,6 +136,13 @@ class Desktops:
             pid=functools.partial(self._pid, desktop_id),
         )
 
+    async def _try_forks(self, *, task_status: trio.TaskStatus[None]) -> None:
+        assert self._forks is not None, "they are made with the launcher"
+        await self._forks.run(self._has_desktop, task_status=task_status)
+
+    def _has_desktop(self) -> bool:
+        return any(sandbox.living_pid for sandbox in self._sandboxes.values())
+
     def _warmer(self, number: int) -> ChildSpec:
         async def keep(*, task_status: trio.TaskStatus[None]) -> None:
             assert self._pool is not None, "warmers start after the launcher"
@@ -141,9 +158,11 @@ class Desktops:
 
     def _desktop(self, desktop_id: DesktopId) -> DesktopActor:
         assert self._launcher is not None, "slots start after the launcher"
-        sandbox = Sandbox(
+        assert self._forks is not None, "they are made with the launcher"
+        sandbox = ForkableSandbox(
             self._launcher,
             self._settings.kind(),
+            self._forks.store,
             sessions=self._pool,
             starts=self._starts,
             allowed_hosts=self._settings.allowed_hosts,

@@ -25,6 +25,8 @@ class SearchSummary(msgspec.Struct, frozen=True, kw_only=True):
     leaves: int
     new_actions: int
     replayed_actions: int
+    forked_actions: int
+    """Steps of prefixes that were not performed again: their branches began on copies."""
     verdicts: dict[str, int]
     verified: int
     certified: int
@@ -91,6 +93,7 @@ def summarise_search(progress: Progress, desktops: int) -> SearchSummary:
         leaves=_sum(tasks, "leaves"),
         new_actions=_sum(tasks, "new_actions"),
         replayed_actions=_sum(tasks, "replayed_actions"),
+        forked_actions=_sum(tasks, "forked_actions"),
         verdicts=_verdicts(tasks),
         verified=_sum(tasks, "verified"),
         certified=_sum(tasks, "certified"),

@@ -121,6 +121,8 @@ class Assign(Message, frozen=True, kw_only=True):
     fingerprint: Literal["element", "grid"] = "element"
     seed: int = 0
     """Follows from what the branch is, so that driving it again comes out the same."""
+    support_min: int = 2
+    """So many proposals make a bucket worth a branch of its own."""
     keep_frames: KeepFrames = "certified"
     search_id: int = 0
     """Tells this search from that of the same task in any other run."""
@@ -173,8 +175,12 @@ class BranchCost(msgspec.Struct, frozen=True, kw_only=True):
     """What a branch cost."""
 
     replayed_actions: int = 0
+    forked_actions: int = 0
+    """Of the prefix, and not performed: the branch began on a copy of a desktop behind them."""
     new_actions: int = 0
     reset_ms: int = 0
+    fork_ms: int = 0
+    """For copies that this branch began on, tried to begin on, or left to others."""
     replay_ms: int = 0
     act_ms: int = 0
     propose_ms: int = 0
@@ -190,6 +196,8 @@ class ReplayCheck(msgspec.Struct, frozen=True, kw_only=True):
     equal: int = 0
     masked: int = 0
     """Equal but for a few tiles of the picture."""
+    forked: int = 0
+    """Of the steps compared, those that were not performed again."""
     diverged_at: int = -1
     """The first step that differed, from 0; -1 for none."""
     difference: str = ""
@@ -245,6 +253,8 @@ class TaskProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Successes that could not be reproduced on a fresh desktop."""
     nodes: int = 0
     replayed_actions: int = 0
+    forked_actions: int = 0
+    """Steps that a branch neither performed nor replayed: it began on a copy behind them."""
     new_actions: int = 0
     wasted_actions: int = 0
     """Actions of branches that broke; no budget pays for them."""

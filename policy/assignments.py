@@ -53,6 +53,7 @@ class Assignments:
             temperature=temperature or settings.temperature,
             is_greedy=is_greedy,
             fingerprint=settings.fingerprint,
+            support_min=settings.support_min,
             keep_frames=settings.keep_frames,
             search_id=self.search_id,
         )

@@ -36,6 +36,7 @@ class Tally:
         self.lost_cause: LossCause = ""
         self.refused = 0
         self.replayed_actions = 0
+        self.forked_actions = 0
         self.new_actions = 0
         self.wasted_actions = 0
         self.replays = 0
@@ -61,6 +62,7 @@ class Tally:
             self.wasted_actions += leaf.cost.replayed_actions + leaf.cost.new_actions
         else:
             self.replayed_actions += leaf.cost.replayed_actions
+            self.forked_actions += leaf.cost.forked_actions
             self.new_actions += leaf.cost.new_actions
         if leaf.replay.steps:
             self.replays += 1
@@ -104,6 +106,7 @@ class Tally:
             uncertified=self.uncertified,
             nodes=nodes,
             replayed_actions=self.replayed_actions,
+            forked_actions=self.forked_actions,
             new_actions=self.new_actions,
             wasted_actions=self.wasted_actions,
             replays=self.replays,

@@ -21,7 +21,10 @@ from envs_node.messages.desktop import (
     Configured,
     Element,
     FetchFrame,
+    ForkKept,
+    ForkRefused,
     FrameFetched,
+    KeepFork,
     Observation,
     Observe,
     Observed,
@@ -129,7 +132,14 @@ class FakeDesktop(Actor[Message]):
         resets: bool = True,
         trouble: Callable[[Act], Message | None] = lambda act: None,
         silent_at: int = -1,
+        reset_ms: int = 300,
+        kept: dict[tuple[Action, ...], tuple[Observation, ...]] | None = None,
     ) -> None:
+        """With `kept` it forks: those that share it are of one node."""
+        self.kept = kept
+        self.forks_refused = 0
+        self._reset_ms = reset_ms
+        self._seen: list[Observation] = []
         self.screen = screen
         self.state = ""
         self.performed: list[Action] = []
@@ -156,6 +166,8 @@ class FakeDesktop(Actor[Message]):
                 )
             case Act():
                 return await self._act(message)
+            case KeepFork():
+                return self._keep(message)
             case Observe(desktop_id=desktop_id):
                 observation = self.screen.observe(self.state)
                 return Observed(desktop_id=desktop_id, observation=observation)
@@ -168,13 +180,34 @@ class FakeDesktop(Actor[Message]):
     def _reset(self, reset: Reset) -> ResetDone:
         self.state, self.episode, self.performed = START, reset.episode, []
         self.episodes.append(reset.episode)
+        self._seen = [self.screen.observe(self.state)]
+        depths = range(len(reset.prefix), 0, -1)
+        depth = next((n for n in depths if reset.prefix[:n] in (self.kept or {})), 0)
+        if self.kept and depth:
+            self.performed = list(reset.prefix[:depth])
+            self._seen = list(self.kept[reset.prefix[:depth]])
+            for action in self.performed:
+                self.state = self.screen.after(self.state, action)
         return ResetDone(
             desktop_id=reset.desktop_id,
             episode=reset.episode,
-            observation=self.screen.observe(self.state),
+            observation=self._seen[-1],
+            seen=tuple(self._seen[:-1]),
             guest_pid=4242,
-            reset_ms=300,
+            reset_ms=0 if depth else self._reset_ms,
+            can_fork=self.kept is not None,
+            forked_steps=depth,
+            fork_ms=40 if depth else 0,
         )
+
+    def _keep(self, keep: KeepFork) -> Message:
+        assert self.kept is not None, "a desktop that cannot fork is not asked to"
+        where = {"desktop_id": keep.desktop_id, "episode": keep.episode, "step": keep.step}
+        if self.forks_refused:
+            self.forks_refused -= 1
+            return ForkRefused(**where, reason="there is no room")  # type: ignore[arg-type]
+        self.kept[tuple(self.performed)] = tuple(self._seen)
+        return ForkKept(**where, size_bytes=1 << 20, fork_ms=60)  # type: ignore[arg-type]
 
     async def _act(self, act: Act) -> Message:
         assert act.episode == self.episode, "an action of another episode"
@@ -186,11 +219,12 @@ class FakeDesktop(Actor[Message]):
             return refusal
         self.performed.append(act.action)
         self.state = self.screen.after(self.state, act.action)
+        self._seen.append(self.screen.observe(self.state))
         return Acted(
             desktop_id=act.desktop_id,
             episode=act.episode,
             step=act.step,
-            observation=self.screen.observe(self.state),
+            observation=self._seen[-1],
             act_ms=10,
         )
 

@@ -14,9 +14,11 @@ from envs_node.actors.base import Actor
 from envs_node.actors.mailbox import Ref
 from envs_node.actors.replay.asking import BranchLostError, Deadlines
 from envs_node.actors.replay.branch import BranchRecord
+from envs_node.actors.replay.forks import ForkPrices, actions_of
 from envs_node.actors.replay.surroundings import Surroundings
 from envs_node.messages.actions import Fail, Finish
 from envs_node.messages.base import ActorName, BranchId, DesktopId
+from envs_node.messages.desktop import Observation
 from envs_node.messages.search import (
     Assign,
     Bucket,
@@ -57,6 +59,7 @@ class ReplayActor(Actor[Drive]):
             desktop_id=desktop_id,
             deadlines=deadlines or Deadlines(),
         )
+        self._prices = ForkPrices()
         self._last: tuple[BranchId, int] | None = None
         self._last_leaf: LeafReached | None = None
 
@@ -78,10 +81,14 @@ class ReplayActor(Actor[Drive]):
 
     async def _drive(self, assign: Assign, record: BranchRecord) -> LeafReached:
         task = await self._others.fetch(assign)
-        await self._others.reset(task, record)
+        copied = await self._others.reset(task, record, actions_of(assign))
         if assign.kind == "gate":
             return await self._leaf("replayed", task, record)
-        for step in assign.prefix:
+        for step, seen in zip(assign.prefix, copied, strict=False):
+            difference = self._take_over(step, seen, record)
+            if difference:
+                return record.diverged(difference)
+        for step in assign.prefix[len(copied) :]:
             await self._others.renew(record)
             difference = await self._replay_step(step, record)
             if difference and (assign.kind != "certify" or record.is_refused):
@@ -93,6 +100,11 @@ class ReplayActor(Actor[Drive]):
         reason = await self._explore(task, assign, record)
         return await self._leaf(reason, task, record)
 
+    def _take_over(self, step: PrefixStep, seen: Observation, record: BranchRecord) -> str:
+        """Count a step that a copy has behind it; how what was seen differs from the record."""
+        record.forked(record.bucket_of(step), seen, self._prices.step_ms)
+        return self._compare(step, record)
+
     async def _replay_step(self, step: PrefixStep, record: BranchRecord) -> str:
         """Replay one action; return how the state differs from the record, empty if it does not."""
         bucket = record.bucket_of(step)
@@ -102,6 +114,9 @@ class ReplayActor(Actor[Drive]):
         if not await self._others.act(bucket, record, is_replayed=True):
             record.is_refused = True
             return "the desktop refuses the action"
+        return self._compare(step, record)
+
+    def _compare(self, step: PrefixStep, record: BranchRecord) -> str:
         if step.reached is None:
             return ""
         outcome, difference = compare(step.reached, record.observation.signature)
@@ -130,6 +145,8 @@ class ReplayActor(Actor[Drive]):
     async def _choose(self, task: Task, assign: Assign, record: BranchRecord) -> Bucket | None:
         answer = await self._others.propose(task, assign, record)
         buckets = bucket_proposals(answer.proposals, assign.fingerprint)
+        if assign.kind == "explore" and self._prices.is_fork_worth(buckets, assign, record):
+            self._prices.learn_fork(await self._others.keep_fork(record))
         if buckets and assign.kind == "explore":
             await self._others.report(record.node(buckets, answer.entropy), record)
         return buckets[0] if buckets else None

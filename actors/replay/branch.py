@@ -38,10 +38,13 @@ class BranchRecord:
         self._replay = ReplayCheck()
         self._policy = ""
         self._observation: Observation | None = None
+        self._spared_ms = 0
         self.branch_id = assign.branch_id
         self.task_id = assign.task_id
         self.lease = assign.lease
         self.guest_pid = 0
+        self.can_fork = False
+        """Whether its desktop can be kept as it is."""
         self.is_ended = False
         self.has_failed = False
         self.is_refused = False
@@ -111,11 +114,36 @@ class BranchRecord:
         proposal = Proposal(action=step.action, text=step.text, log_prob=step.log_prob)
         return Bucket(fingerprint=step.fingerprint, proposal=proposal, support=1, samples=1)
 
+    @property
+    def spent_ms(self) -> int:
+        """What it took a desktop to come here: the price of coming here again."""
+        cost = self._cost
+        return cost.reset_ms + cost.replay_ms + cost.act_ms + self._spared_ms
+
     def begin(self, done: ResetDone) -> None:
-        """The desktop stands at the task's start."""
-        self._observation = done.observation
+        """The desktop stands at the task's start, or is a copy of one that has left it."""
+        self._observation = (*done.seen, done.observation)[0]
         self.guest_pid = done.guest_pid
-        self._add_cost(reset_ms=done.reset_ms)
+        self.can_fork = done.can_fork
+        self._add_cost(reset_ms=done.reset_ms, fork_ms=done.fork_ms)
+
+    def forked(self, bucket: Bucket, after: Observation, before_ms: int) -> None:
+        """A copy stands behind this action, which is not performed again.
+
+        Args:
+            before_ms: what such a step takes where it is performed.
+        """
+        outcome, _ = compare(self.observation.signature, after.signature)
+        self._add_step(bucket, after, changed=outcome != "equal", is_replayed=True)
+        self._observation = after
+        self._history.append(bucket.proposal.action)
+        self._spared_ms += before_ms
+        self._add_cost(forked_actions=1)
+        self._replay = msgspec.structs.replace(self._replay, forked=self._replay.forked + 1)
+
+    def kept(self, fork_ms: int) -> None:
+        """The desktop was kept where it stands, for others to begin there."""
+        self._add_cost(fork_ms=fork_ms)
 
     def proposed(self, answer: Proposed) -> None:
         """The policy has answered."""
@@ -208,7 +236,8 @@ class BranchRecord:
         cause: LossCause = "",
     ) -> LeafReached:
         cost = self._cost
-        wall_ms = cost.reset_ms + cost.replay_ms + cost.act_ms + cost.propose_ms + cost.verify_ms
+        on_desktop_ms = cost.reset_ms + cost.fork_ms + cost.replay_ms + cost.act_ms
+        wall_ms = on_desktop_ms + cost.propose_ms + cost.verify_ms
         steps = self._steps if keeps_elements else [_without_elements(s) for s in self._steps]
         return LeafReached(
             branch_id=self._assign.branch_id,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from envs_node.actors.mailbox import ActorCrashedError, AskTimeoutError, Ref
 from envs_node.actors.replay.asking import BranchLostError, Deadlines, ask, insist, refusal
 from envs_node.actors.replay.branch import BranchRecord
+from envs_node.messages.actions import Action
 from envs_node.messages.base import ActorName, DesktopId, Message
 from envs_node.messages.desktop import (
     Act,
@@ -14,6 +15,10 @@ from envs_node.messages.desktop import (
     ActFailed,
     Configure,
     Configured,
+    ForkKept,
+    ForkRefused,
+    KeepFork,
+    Observation,
     Reset,
     ResetDone,
     ResetFailed,
@@ -61,19 +66,38 @@ class Surroundings:
         self._task = answer.task
         return answer.task
 
-    async def reset(self, task: Task, record: BranchRecord) -> None:
-        """Have the desktop stand at the task's start."""
+    async def reset(
+        self, task: Task, record: BranchRecord, prefix: tuple[Action, ...] = ()
+    ) -> tuple[Observation, ...]:
+        """Have the desktop stand at the task's start, or be a copy behind some of these actions.
+
+        Returns:
+            What the origin of that copy saw after each of them, and the copy last; else nothing.
+        """
         desktop_id = self._desktop_id
         configure = Configure(desktop_id=desktop_id, task=task, branch=record.branch_id)
         configured = await self._ask_desktop(configure, self._deadlines.act_s)
         if not isinstance(configured, Configured):
             raise BranchLostError(refusal(configured), "task")
-        reset = Reset(desktop_id=desktop_id, episode=record.episode)
+        reset = Reset(desktop_id=desktop_id, episode=record.episode, prefix=prefix)
         done = await self._ask_desktop(reset, self._deadlines.reset_s)
         if not isinstance(done, ResetDone):
             is_setup = isinstance(done, ResetFailed) and done.is_setup
             raise BranchLostError(refusal(done), "task" if is_setup else "desktop")
         record.begin(done)
+        return (*done.seen[1:], done.observation) if done.forked_steps else ()
+
+    async def keep_fork(self, record: BranchRecord) -> int:
+        """Have the desktop kept as it is; what that took in ms, 0 if it was refused."""
+        where = {"episode": record.episode, "step": record.depth}
+        keep = KeepFork(desktop_id=self._desktop_id, **where)
+        answer = await self._ask_desktop(keep, self._deadlines.act_s)
+        if isinstance(answer, ForkKept):
+            record.kept(answer.fork_ms)
+            return answer.fork_ms
+        if not isinstance(answer, ForkRefused):
+            raise BranchLostError(refusal(answer), "desktop")
+        return 0
 
     async def renew(self, record: BranchRecord) -> None:
         """Stop here when the branch is another's. A head that is away does not stop a replay."""

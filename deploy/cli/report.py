@@ -34,7 +34,8 @@ def _search(search: SearchSummary) -> list[str]:
         f"success; unsolved: {unsolved}",
         f"branches           {search.branches} ({search.reassigned} reassigned, "
         f"{search.lost} lost), {search.leaves} leaves judged",
-        f"desktop actions    {search.new_actions} new, {search.replayed_actions} replayed",
+        f"desktop actions    {search.new_actions} new, {search.replayed_actions} replayed, "
+        f"{search.forked_actions} spared by forks",
         f"verdicts           {verdicts or 'none'}",
         f"successes          {search.verified} verified ({search.repeated} on a path found "
         f"before), {search.certified} certified, {search.distinct} distinct, "

@@ -35,7 +35,7 @@ class Forker:
 
     def __init__(self, launcher: Launcher, criu: Sequence[str]) -> None:
         self._launcher = launcher
-        self._criu = list(criu)
+        self.criu: Sequence[str] = criu
         self._serials = itertools.count()
 
     def dump(self, pid: int, *, bytes_max: int) -> Dump:
@@ -45,7 +45,7 @@ class Forker:
             LauncherError: it could not be written out; it goes on as if nothing had been tried.
             DesktopLostError: the launcher's process is gone.
         """
-        request = {"verb": "dump", "pid": pid, "criu": self._criu, "bytes_max": bytes_max}
+        request = {"verb": "dump", "pid": pid, "criu": list(self.criu), "bytes_max": bytes_max}
         answer, channel = self._ask(request)
         point = int(answer["point"])
         try:
@@ -64,7 +64,7 @@ class Forker:
             DesktopLostError: the launcher's process is gone.
         """
         request = {
-            "verb": "restore", "point": point, "criu": self._criu, "layers": LAYERS,
+            "verb": "restore", "point": point, "criu": list(self.criu), "layers": LAYERS,
             "kind": msgspec.to_builtins(kind), "serial": next(self._serials),
         }  # fmt: skip
         answer, channel = self._ask(request)

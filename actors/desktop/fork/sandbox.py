@@ -23,6 +23,8 @@ from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.pool import Sessions
 from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.actors.desktop.session import Clone, Session
+from envs_node.actors.desktop.settle import Look, Stillness
+from envs_node.actors.desktop.starts import Starts
 from envs_node.messages.actions import Action
 from envs_node.messages.desktop import Observation
 from envs_node.messages.tasks import Task
@@ -48,10 +50,15 @@ class ForkableSandbox(Sandbox):
         store: ForkStore,
         *,
         sessions: Sessions | None = None,
+        starts: Starts | None = None,
+        allowed_hosts: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(launcher, kind, sessions=sessions)
+        super().__init__(
+            launcher, kind, sessions=sessions, starts=starts, allowed_hosts=allowed_hosts
+        )
         self._launcher = launcher
         self._store = store
+        self._is_known_still = False
 
     @property
     def can_fork(self) -> bool:
@@ -74,6 +81,8 @@ class ForkableSandbox(Sandbox):
         if session.kind.allowed_hosts:
             raise ForkRefusedError("its connections to other hosts cannot be copied")
         session.require_whole()
+        if session.kind.allowed_hosts:
+            raise ForkRefusedError("it has a way out: a copy would have other ends of connections")
         wanted = {observation.signature.frame for observation in seen}
         frames = {digest: packed for digest, packed in self._frames.items() if digest in wanted}
         notes = Notes(parts=session.parts, seen=seen, frames=frames)
@@ -117,6 +126,12 @@ class ForkableSandbox(Sandbox):
             self._frames.update(point.notes.frames)
             return CloneBegun(seen=point.notes.seen)
 
+    def wait_still(self, look: Look | None = None) -> Stillness:
+        """Wait until the picture is still, unless it is known to be."""
+        if self._is_known_still:
+            return Stillness(settled=True, settle_ms=0, frame=self._living().screen.digest())
+        return super().wait_still(look)
+
     def _become(self, point: ForkPoint) -> str:
         """Bring the clone up and look at it; what is wrong with it, empty if nothing is."""
         pid = self._store.restore(point, self._kind)
@@ -128,10 +143,13 @@ class ForkableSandbox(Sandbox):
         self._begin_session(session)
         wrong = ""
         try:
-            for _ in range(_LOOKS):
+            for number in range(_LOOKS):
+                self._is_known_still = number == 0  # its origin was, when it was kept
                 outcome, wrong = compare(point.notes.seen[-1].signature, self.observe().signature)
                 if outcome == "equal":
                     return ""
         except DesktopLostError as error:
             return str(error)
+        finally:
+            self._is_known_still = False
         return f"the clone differs from its origin: {wrong}"

@@ -23,8 +23,6 @@ from envs_node.messages.desktop import Observation
 
 UNUSED_S_MAX = 600.0
 """A point that nobody asked for so long is of a task whose search is over, or as good as."""
-_RESERVE_BYTES = 1 << 30
-"""What a fork point leaves to the host, which needs it for desktops."""
 _FIRST_BYTES = 256 << 20
 """What a fork point is expected to take before there was one."""
 _FAILURES_MAX = 5
@@ -73,7 +71,7 @@ class ForkStore:
 
     Args:
         bytes_max: what all fork points may take together.
-        available_bytes: the memory that the host has left.
+        available_bytes: the memory that may be taken for what can be made again.
     """
 
     def __init__(
@@ -178,6 +176,11 @@ class ForkStore:
         with self._lock:
             self._evict(point)
 
+    def give_up_oldest(self) -> bool:
+        """Give up the point used longest ago, for want of memory; whether there was one."""
+        with self._lock:
+            return self._evict_oldest()
+
     def close(self) -> None:
         """Give all points up; the launcher is about to go, and would take them with it."""
         with self._lock:
@@ -186,6 +189,11 @@ class ForkStore:
                 for point in list(self._points.values()):
                     self._evict(point)
             self._points.clear()
+
+    def points(self) -> tuple[ForkPoint, ...]:
+        """All that are kept now."""
+        with self._lock:
+            return tuple(self._points.values())
 
     def statistics(self) -> dict[str, int]:
         """What became of fork points so far, and what they take."""
@@ -208,11 +216,11 @@ class ForkStore:
             self._evict(point)
         while self._used_bytes() + wanted_bytes > self._bytes_max and self._evict_oldest():
             pass
-        while self._available_bytes() < wanted_bytes + _RESERVE_BYTES and self._evict_oldest():
+        while self._available_bytes() < wanted_bytes and self._evict_oldest():
             pass
         if self._used_bytes() + wanted_bytes > self._bytes_max:
             raise self._refusal(f"{wanted_bytes >> 20} MiB do not fit into what forks may take")
-        if self._available_bytes() < wanted_bytes + _RESERVE_BYTES:
+        if self._available_bytes() < wanted_bytes:
             raise self._refusal("the host is short of memory")
 
     def _trim(self, spared: ForkPoint) -> None:

@@ -21,8 +21,12 @@ from envs_node.messages.desktop import (
     Configured,
     ConfigureFailed,
     FetchFrame,
+    ForkKept,
+    ForkRefused,
     FrameFetched,
     FrameUnknown,
+    KeepFork,
+    Observation,
     Observe,
     Observed,
     Reset,
@@ -170,3 +174,69 @@ def test_importing_the_actor_loads_no_x_library() -> None:
     answer = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
 
     assert answer.stdout == "False\n"
+
+
+async def forked(store: dict[str, tuple[Observation, ...]]) -> DesktopActor:
+    """A desktop that was kept behind `a`, and went on."""
+    actor = await running(FakeDesktop(store))
+    await actor.hear(act(0, Type(text="a")))
+    await actor.hear(KeepFork(desktop_id=D0, episode=1, step=1))
+    await actor.hear(act(1, Type(text="b")))
+    return actor
+
+
+async def test_a_reset_to_a_prefix_takes_the_deepest_clone_and_tells_what_was_seen() -> None:
+    store: dict[str, tuple[Observation, ...]] = {}
+    actor = await forked(store)
+    prefix = (Type(text="a"), Type(text="c"))
+
+    done = await actor.hear(Reset(desktop_id=D0, episode=2, prefix=prefix))
+
+    assert isinstance(done, ResetDone)
+    assert (done.can_fork, done.forked_steps) == (True, 1)
+    assert [seen.signature.frame for seen in (*done.seen, done.observation)] == ["", "a"]
+    refused = await actor.hear(act(0, Type(text="a"), episode=2))
+    assert isinstance(refused, ActFailed), "that step is behind it"
+    acted = await actor.hear(act(1, Type(text="c"), episode=2))
+    assert isinstance(acted, Acted)
+    assert acted.observation.signature.frame == "ac"
+    assert await actor.hear(Reset(desktop_id=D0, episode=2, prefix=prefix)) == done
+
+
+async def test_a_desktop_is_kept_once_though_it_is_asked_twice_and_only_where_it_stands() -> None:
+    store: dict[str, tuple[Observation, ...]] = {}
+    desktop = FakeDesktop(store)
+    actor = await running(desktop)
+    await actor.hear(act(0, Type(text="a")))
+    keep = KeepFork(desktop_id=D0, episode=1, step=1)
+
+    first = await actor.hear(keep)
+    await actor.hear(act(1, Type(text="b")))
+
+    assert isinstance(first, ForkKept)
+    assert await actor.hear(keep) == first
+    assert desktop.calls.count("keep_fork") == 1
+    for episode, step in ((1, 0), (1, 3), (2, 2)):
+        wish = KeepFork(desktop_id=D0, episode=episode, step=step)
+        assert isinstance(await actor.hear(wish), ForkRefused)
+
+
+async def test_a_state_behind_a_refused_action_has_no_name_to_keep_it_by() -> None:
+    actor = await running(FakeDesktop({}))
+    await actor.hear(act(0, Wait(wait_ms=90_000)))
+
+    answer = await actor.hear(KeepFork(desktop_id=D0, episode=1, step=1))
+
+    assert isinstance(answer, ForkRefused)
+    assert "refused" in answer.reason
+
+
+async def test_a_desktop_that_cannot_fork_is_reset_in_full() -> None:
+    actor = await running(FakeDesktop())
+
+    done = await actor.hear(Reset(desktop_id=D0, episode=2, prefix=(Type(text="a"),)))
+    kept = await actor.hear(KeepFork(desktop_id=D0, episode=2, step=0))
+
+    assert isinstance(done, ResetDone)
+    assert (done.can_fork, done.forked_steps, done.seen) == (False, 0, ())
+    assert isinstance(kept, ForkRefused)
