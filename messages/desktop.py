@@ -202,6 +202,8 @@ class Act(Message, frozen=True, kw_only=True):
     step: int
     """Position in the episode, from 0. A repeated step is answered, not performed again."""
     action: Action
+    frame: str = ""
+    """`Signature.frame` that it was decided on. One of another episode is refused."""
 
 
 class Acted(Message, frozen=True, kw_only=True):

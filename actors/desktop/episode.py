@@ -46,9 +46,14 @@ class Episode:
             return f"episode {message.episode} is not the one that runs"
         if message.step != depth:
             return f"step {message.step} comes after step {depth}"
+        if isinstance(message, Act) and message.frame and not self._has_shown(message.frame):
+            return f"frame {message.frame} is not of this episode: decide on one that is"
         if isinstance(message, KeepFork) and len(self._actions) != depth:
             return "an action was refused on the way: where it stands has no name"
         return ""
+
+    def _has_shown(self, frame: str) -> bool:
+        return any(seen.signature.frame == frame for seen in self._seen)
 
     def answer_to(self, act: Act) -> Acted | ActFailed | None:
         """What was answered to this before."""

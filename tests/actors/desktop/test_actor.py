@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from envs_node.actors.desktop.actor import DesktopActor
@@ -97,6 +98,22 @@ async def test_steps_of_another_episode_or_out_of_turn_are_refused() -> None:
     assert isinstance(early, ActFailed)
     assert early.reason == "step 3 comes after step 0"
     assert desktop.text == ""
+
+
+async def test_an_action_that_was_decided_on_a_frame_of_another_episode_is_refused() -> None:
+    desktop = FakeDesktop()
+    actor = await running(desktop)
+    first = await actor.hear(act(0, Type(text="a")))
+    assert isinstance(first, Acted)
+    frame = first.observation.signature.frame
+
+    fitting = await actor.hear(msgspec.structs.replace(act(1, Type(text="b")), frame=frame))
+    stale = await actor.hear(msgspec.structs.replace(act(2, Type(text="c")), frame="old"))
+
+    assert isinstance(fitting, Acted)
+    assert isinstance(stale, ActFailed)
+    assert stale.reason == "frame old is not of this episode: decide on one that is"
+    assert desktop.text == "ab"
 
 
 async def test_a_refused_action_is_a_reply_and_not_a_crash() -> None:

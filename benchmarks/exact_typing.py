@@ -4,7 +4,7 @@ Each round types every kind of text (ASCII, right-to-left, combining, emoji, 300
 that no key has), then 120 distinct characters while the application is stopped for 300 ms again and
 again, then 5,000 characters while two processes do nothing but turn.
 
-    python benchmarks/typing.py [--rounds 20] [--applications mousepad xterm …]
+    python benchmarks/exact_typing.py [--rounds 20] [--applications mousepad xterm …]
 """
 
 from __future__ import annotations
