@@ -30,6 +30,11 @@ WATCH_S, SAMPLE_S = 3.0, 0.004
 WINDOWS_MS = (60, 100, 150, 250, 400, 650, 800, 1000)
 NOTES = b"alpha\nbravo charlie\n" * 20
 OFFICE = ("soffice", "--norestore", "--nologo")
+WARPED = (
+    "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1 FAKETIME_DISABLE_SHM=1"
+    " FAKETIME=\"@$(date '+%Y-%m-%d %H:%M:%S') x4\" exec soffice --norestore --nologo {}"
+)
+"""LibreOffice with a clock that starts at the right time and runs four times as fast."""
 LAUNCHES: dict[str, tuple[str, ...]] = {
     "mousepad": ("mousepad", "/home/user/notes.txt"),
     "gedit": ("gedit", "/home/user/notes.txt"),
@@ -45,6 +50,8 @@ LAUNCHES: dict[str, tuple[str, ...]] = {
     "calc": (*OFFICE, "--calc"),
     "writer": (*OFFICE, "--writer", "/home/user/notes.txt"),
     "impress": (*OFFICE, "--impress"),
+    "calc-x4": ("sh", "-c", WARPED.format("--calc")),
+    "writer-x4": ("sh", "-c", WARPED.format("--writer /home/user/notes.txt")),
 }
 _AWAY = ("close", "quit", "exit", "minimi", "print", "open", "save", "new window")
 _KEYS = (("tab",), ("down",), ("right",), ("esc",), ("ctrl", "a"), ("pagedown",), ("alt", "f"))
@@ -80,7 +87,7 @@ def choose(seen: Observation, chance: random.Random) -> Action:
 def watch(sandbox: Sandbox, action: Action) -> list[Sample]:
     """Perform an action and record what follows."""
     session = sandbox._living()
-    session.input.perform(action, sandbox.wait_still)
+    session.input.perform(action)
     start_s, samples = time.monotonic(), []
     while (now_s := time.monotonic() - start_s) < WATCH_S:
         used_ms, is_running = session.work()

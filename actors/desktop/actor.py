@@ -18,7 +18,7 @@ import trio
 
 from envs_node.actors.base import Actor
 from envs_node.actors.blocking import RunBlocking, run_in_thread
-from envs_node.actors.desktop.episode import Episode
+from envs_node.actors.desktop.episode import Episode, ResetTimes
 from envs_node.actors.desktop.errors import (
     ActionRefusedError,
     DesktopLostError,
@@ -74,6 +74,7 @@ class DesktopActor(Actor[Heard]):
         self._task: Task | None = None
         self._reset: ResetDone | ResetFailed | None = None
         self._episode: Episode | None = None
+        self._times = ResetTimes()
         self._counts = {"resets": 0, "forked": 0, "actions": 0, "repeats": 0}
 
     async def hear(self, message: Heard) -> Message:
@@ -105,8 +106,8 @@ class DesktopActor(Actor[Heard]):
             await self._run_blocking(self._desktop.close)
 
     def statistics(self) -> dict[str, int | float]:
-        """Resets, those of them by a clone, actions and repeated requests so far."""
-        return dict(self._counts)
+        """Resets and how long they took, those by a clone, actions and repeated requests so far."""
+        return self._counts | self._times.statistics()
 
     def _configure(self, task: Task, branch: str) -> Configured | ConfigureFailed:
         try:
@@ -138,7 +139,7 @@ class DesktopActor(Actor[Heard]):
         self._counts["forked"] += int(clone is not None)
         self._reset = ResetDone(
             desktop_id=self._id, episode=message.episode, observation=seen[-1], seen=seen[:-1],
-            guest_pid=desktop.guest_pid, reset_ms=_elapsed_ms(start) - fork_ms,
+            guest_pid=desktop.guest_pid, reset_ms=self._times.add(_elapsed_ms(start) - fork_ms),
             can_fork=desktop.can_fork, forked_steps=len(seen) - 1, fork_ms=fork_ms,
         )  # fmt: skip
         self._episode = Episode(task, self._reset, prefix)

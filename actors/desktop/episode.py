@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
+
 from envs_node.actors.desktop.fork.prefix import prefix_keys
 from envs_node.messages.actions import Action
 from envs_node.messages.desktop import (
@@ -15,6 +18,9 @@ from envs_node.messages.desktop import (
     ResetDone,
 )
 from envs_node.messages.tasks import Task
+
+_RESETS_KEPT = 500
+_SHARES = {"p50": 0.5, "p95": 0.95}
 
 
 class Episode:
@@ -75,3 +81,23 @@ class Episode:
         """It was kept, or was not."""
         self._kept[answer.step] = answer
         return answer
+
+
+class ResetTimes:
+    """How long the last resets took: from the request to the first frame of the task's start."""
+
+    def __init__(self) -> None:
+        self._last: deque[int] = deque(maxlen=_RESETS_KEPT)
+
+    def add(self, reset_ms: int) -> int:
+        """One more; returned as it is."""
+        self._last.append(reset_ms)
+        return reset_ms
+
+    def statistics(self) -> dict[str, int | float]:
+        """The middle one, and the one that 95 % are not above; nothing before the first."""
+        times = sorted(self._last)
+        if not times:
+            return {}
+        at = {name: math.ceil(share * len(times)) - 1 for name, share in _SHARES.items()}
+        return {f"reset_ms_{name}": times[place] for name, place in at.items()}

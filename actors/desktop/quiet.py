@@ -24,8 +24,9 @@ class Quiet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 QUIET_MS = {
-    "mousepad": 100, "gedit": 100, "org.gnome.gedit": 100, "thunar": 100, "xterm": 100,
-    "galculator": 100, "eog": 100, "libreoffice": 650, "soffice": 650,
+    "mousepad": 100, "gedit": 100, "thunar": 100, "xterm": 100, "galculator": 100, "eog": 300,
+    "gnome-text-editor": 150, "gimp": 150, "vlc": 100, "mail": 150, "thunderbird": 150,
+    "chromium": 250, "google-chrome": 250, "libreoffice": 650, "soffice": 650,
 }  # fmt: skip
 """By the beginning of a window's class. Who is not listed has not been measured."""
 QUIET_UNKNOWN_MS = 650

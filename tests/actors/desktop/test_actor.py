@@ -86,6 +86,20 @@ async def test_a_new_episode_starts_over() -> None:
     assert desktop.text == "b"
 
 
+async def test_resets_say_how_long_they_take() -> None:
+    """Row C3."""
+    actor = DesktopActor(D0, FakeDesktop())
+    before = actor.statistics()
+    await actor.hear(Configure(desktop_id=D0, task=make_task()))
+
+    answers = [await actor.hear(Reset(desktop_id=D0, episode=number)) for number in range(20)]
+
+    times = sorted(answer.reset_ms for answer in answers if isinstance(answer, ResetDone))
+    assert "reset_ms_p50" not in before
+    assert actor.statistics()["reset_ms_p50"] == times[9]
+    assert actor.statistics()["reset_ms_p95"] == times[18]
+
+
 async def test_steps_of_another_episode_or_out_of_turn_are_refused() -> None:
     desktop = FakeDesktop()
     actor = await running(desktop)

@@ -61,6 +61,16 @@ def test_a_frame_is_later_than_the_input_and_says_how_it_was_waited_for(sandbox:
     assert (after.cuts, after.silent) == ((), ())
 
 
+def test_the_first_frame_shows_the_window_of_the_task(sandbox: Sandbox) -> None:
+    """Row C3."""
+    seen = sandbox.reset(open_task("/usr/bin/python3", "late.py", files={"late.py": LATE}))
+
+    assert [window.title for window in seen.windows] == ["Late"]
+    assert seen.signature.focus == "Late"
+    assert find(seen, "Press")
+    assert seen.settled
+
+
 def test_a_window_without_accessibility_is_called_silent(sandbox: Sandbox) -> None:
     seen = sandbox.reset(open_task("xterm", "-T", "Shell"))
 
