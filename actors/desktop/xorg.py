@@ -13,7 +13,8 @@ _COMMON = ("-nolisten", "tcp", "-noreset", "-ac", "-nocursor", "-dpi", "96", "-s
 _CONFIGURATION = "/run/share/xorg.conf"
 _BLANK_PX = 64
 """Added to each line and column of a mode: what is not shown. Nothing is, so little will do."""
-_CLOCK_KHZ_MAX = 250_000
+_CLOCK_HZ_MIN, _CLOCK_HZ_MAX = 20e6, 250e6
+"""Of pixels: the driver takes 11 to 300 MHz."""
 _TEMPLATE = """
 Section "ServerFlags"
     Option "AutoAddDevices" "false"
@@ -68,10 +69,10 @@ def server_argv(kind: DesktopKind, *, needs_gl: bool) -> Sequence[str]:
 def xorg_configuration(width: int, height: int) -> str:
     """A card without hardware, and one mode of exactly this size."""
     across, down = width + _BLANK_PX, height + _BLANK_PX
-    refresh_hz = min(60.0, _CLOCK_KHZ_MAX * 1000 / (across * down))
+    clock_hz = min(max(60.0 * across * down, _CLOCK_HZ_MIN), _CLOCK_HZ_MAX)
     return _TEMPLATE.format(
         memory_kib=width * height * 4 // 1024 + 16384,
-        clock_mhz=across * down * refresh_hz / 1e6,
+        clock_mhz=clock_hz / 1e6,
         width=width, h1=width + 16, h2=width + 32, h3=across,
         height=height, v1=height + 16, v2=height + 32, v3=down,
     )  # fmt: skip
