@@ -88,9 +88,15 @@ class Place:
             session.close()
 
     def take(self, kind: DesktopKind) -> Session | None:
-        """The desktop that stands here, if there is one, and it is whole and of this kind."""
+        """The desktop that stands here, if there is one, and it is whole and of this kind.
+
+        One of another kind stays: a task that wants its own kind is not the last one.
+        """
+        with self._lock:
+            if self._session is None or self._session.kind != kind:
+                return None
         session = self._lift()
-        if session is None or (session.kind == kind and not lack_of(session)):
+        if session is None or not lack_of(session):
             return session
         _throw_away(session)
         return None
