@@ -23,6 +23,7 @@ from envs_node.messages.base import EnvsError
 SUITES = ("forky", "trixie")
 """Debian's suites whose CRIU is tried, newest first."""
 VERSION_MIN = (4, 0)
+_RELEASE = Path("/etc/os-release")
 _INSTALL_TIMEOUT_S = 600.0
 _CHECK_TIMEOUT_S = 30.0
 _FREE_BYTES_MIN = 200 * 1024**2
@@ -84,7 +85,11 @@ def find_criu(folder: Path | None = None) -> tuple[Criu | None, str]:
 
 
 def install_criu(
-    folder: Path, tell: Callable[[str], None], is_fit: Callable[[Criu], str] = lambda _: ""
+    folder: Path,
+    tell: Callable[[str], None],
+    is_fit: Callable[[Criu], str] = lambda _: "",
+    *,
+    release: Path = _RELEASE,
 ) -> tuple[Criu, bool]:
     """Fetch a CRIU, unless one that works is there.
 
@@ -92,6 +97,7 @@ def install_criu(
         folder: where it goes.
         tell: called with a line of progress now and then.
         is_fit: tries it on a desktop; says what is wrong with it, nothing if it works.
+        release: says what this host is.
 
     Returns:
         The CRIU, and whether it is new.
@@ -105,7 +111,7 @@ def install_criu(
     if found is not None:
         why = f"{found.where}: {wrong}"
     tell(f"no CRIU that works here: {why}")
-    mirror = _mirror()
+    mirror = _mirror(release)
     if shutil.disk_usage(_existing(folder)).free < _FREE_BYTES_MIN:
         raise CriuInstallError(f"{folder} has no 200 MB free: make room there")
     reasons = []
@@ -173,12 +179,10 @@ def _output(command: list[str], timeout_s: float = _CHECK_TIMEOUT_S) -> tuple[in
     return done.returncode, done.stdout + done.stderr
 
 
-def _mirror() -> str:
+def _mirror(release: Path) -> str:
     """The address that this host takes its own packages from."""
-    words = dict(
-        line.split("=", 1) for line in _read("/etc/os-release").splitlines() if "=" in line
-    )
-    system, release = words.get("ID", "?").strip('"'), words.get("VERSION_CODENAME", "").strip('"')
+    words = dict(line.split("=", 1) for line in _read(release).splitlines() if "=" in line)
+    system, name = words.get("ID", "?").strip('"'), words.get("VERSION_CODENAME", "").strip('"')
     if system != "debian" or not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         raise CriuInstallError(
             f"this host runs {system}, and CRIU is fetched on Debian: {_BY_HAND}"
@@ -187,9 +191,9 @@ def _mirror() -> str:
     targets = _output(["apt-get", "indextargets", "--format", fields])[1].splitlines()
     for target in targets:
         address, suite, component, made_by = (target.split("|") + [""] * 4)[:4]
-        if (component, made_by) == ("main", "Packages") and suite in (release, "stable", *SUITES):
+        if (component, made_by) == ("main", "Packages") and suite in (name, "stable", *SUITES):
             return address
-    raise CriuInstallError(f"apt knows no mirror of Debian {release}'s main packages: {_BY_HAND}")
+    raise CriuInstallError(f"apt knows no mirror of Debian {name}'s main packages: {_BY_HAND}")
 
 
 def _fetch(folder: Path, mirror: str, suite: str) -> None:
@@ -221,9 +225,9 @@ def _run(command: list[str]) -> None:
         raise CriuInstallError(f"{command[0]} failed ({status}): {last}")
 
 
-def _read(path: str) -> str:
+def _read(path: Path) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
 

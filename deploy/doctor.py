@@ -14,6 +14,7 @@ import msgspec
 
 from envs_node.actors.desktop.cgroups import find_place
 from envs_node.deploy.checker import checker_folder, is_checker_installed
+from envs_node.deploy.criu import find_criu
 from envs_node.deploy.limits import Need, read_limits
 from envs_node.deploy.privileges import check_privileges
 
@@ -98,6 +99,7 @@ def check_host(
         _applications(),
         *(() if is_quick else (_torch(),)),
         _checker(),
+        *(() if is_quick else (_forks(),)),
         _enough("memory", available_memory_bytes(), needs.memory_bytes, "close programs"),
         _enough(
             "disk",
@@ -240,6 +242,17 @@ def _applications() -> Check:
     if missing:
         detail = f"not needed for the bundled tasks; missing: {_APT}{' '.join(missing)}"
     return Check(name="further applications", ok=True, detail=detail)
+
+
+def _forks() -> Check:
+    """No host needs them: where there are none, branches replay."""
+    found, why = find_criu()
+    how = "branches replay; `envs-node criu install` fetches one that fits, if there is one"
+    return Check(
+        name="forks",
+        ok=True,
+        detail=f"CRIU {found.version} in {found.where}" if found else f"none ({why}): {how}",
+    )
 
 
 def _checker() -> Check:

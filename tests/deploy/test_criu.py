@@ -1,0 +1,74 @@
+"""A CRIU that fits the kernel is found, and where there is none the way out is named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from envs_node.deploy.criu import CriuInstallError, criu_folder, find_criu, install_criu
+
+
+def program(folder: Path, version: str, checked: str) -> Path:
+    """A program called criu that says this."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "criu"
+    path.write_text(f'#!/bin/sh\n[ "$1" = check ] || exec echo "Version: {version}"\n{checked}\n')
+    path.chmod(0o755)
+    return path
+
+
+def test_this_host_has_a_criu_that_fits_and_installing_it_again_changes_nothing() -> None:
+    found, why = find_criu()
+    assert found is not None, f"{why}: run `make setup`, which fetches one"
+    told: list[str] = []
+
+    again, is_new = install_criu(criu_folder(), told.append)
+
+    assert (again, is_new, told) == (found, False, [])
+    assert tuple(map(int, found.version.split(".")[:2])) >= (4, 0)
+
+
+def test_the_hosts_own_is_preferred_if_it_is_new_enough_and_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = program(tmp_path / "bin", "4.3", "exit 0")
+    monkeypatch.setenv("PATH", f"{path.parent}:{os.environ['PATH']}")
+
+    found, _ = find_criu(tmp_path / "none")
+
+    assert found is not None
+    assert (found.version, found.where) == ("4.3", str(path))
+
+
+@pytest.mark.parametrize(
+    ("version", "checked", "said"),
+    [
+        ("3.17.1", "exit 0", "is 3.17.1, and 4.0 is the least"),
+        ("4.1", 'echo "Error (a.c:1): unexpected vDSO" >&2; exit 1', "fit this kernel"),
+    ],
+)
+def test_one_that_does_not_fit_is_refused_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, checked: str, said: str
+) -> None:
+    path = program(tmp_path / "bin", version, checked)
+    monkeypatch.setenv("PATH", f"{path.parent}:{os.environ['PATH']}")
+
+    found, why = find_criu(tmp_path / "none")
+
+    assert found is None
+    assert said in why
+
+
+def test_a_host_that_is_no_debian_is_told_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "release").write_text('ID=fedora\nVERSION_CODENAME=""\n')
+    program(tmp_path / "bin", "3.17.1", "exit 0")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+    with pytest.raises(CriuInstallError, match=r"install criu 4\.2 or newer"):
+        install_criu(tmp_path / "folder", lambda _: None, release=tmp_path / "release")
+
+    assert not (tmp_path / "folder").exists()
