@@ -1,11 +1,14 @@
-"""Takes `docs/pictures/<app>.png`: each application of the bundled tasks, on a real desktop.
+"""Takes `docs/pictures/<app>.png`: each application, on a real desktop.
 
-Needs root and the applications: `python docs/make_screenshots.py`.
+Needs root and the applications: `python docs/make_screenshots.py [APPLICATION ...]`. Those of the
+bundled tasks are shown at the start of their first task, the others as they start.
 """
 
 from __future__ import annotations
 
 import io
+import json
+import sys
 from pathlib import Path
 
 from PIL import Image
@@ -13,10 +16,15 @@ from PIL import Image
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.deploy.tasks.bundle import bundled_tasks
+from envs_node.messages.base import TaskId
 from envs_node.messages.tasks import Task
 
 PICTURES = Path(__file__).with_name("pictures")
 BYTES_MAX = 60 * 1024
+FURTHER = {
+    "galculator": "galculator", "eog": "eog", "gimp": "gimp", "vlc": "vlc",
+    "thunderbird": "thunderbird", "chromium": "google-chrome",
+}  # fmt: skip
 COLOURS = (256, 128, 64, 32, 16)
 
 
@@ -26,7 +34,9 @@ def main() -> None:
     with Launcher() as launcher:
         sandbox = Sandbox(launcher)
         try:
-            for app, task in _first_of_each_app().items():
+            for app, task in (_first_of_each_app() | _further()).items():
+                if sys.argv[1:] and app not in sys.argv[1:]:
+                    continue
                 seen = sandbox.reset(task)
                 png = sandbox.frame_png(seen.signature.frame)
                 assert png is not None, "the frame was seen a moment ago"
@@ -40,6 +50,18 @@ def _first_of_each_app() -> dict[str, Task]:
     for task in bundled_tasks("train", 1):
         tasks.setdefault(task.apps[0], task)
     return tasks
+
+
+def _further() -> dict[str, Task]:
+    return {
+        app: Task(
+            id=TaskId(app), instruction="", template="", split="", apps=(app,), sha256="",
+            json=json.dumps(
+                {"config": [{"type": "launch", "parameters": {"command": [command]}}]}
+            ).encode(),
+        )
+        for app, command in FURTHER.items()
+    }  # fmt: skip
 
 
 def _small(png: bytes) -> bytes:

@@ -16,7 +16,7 @@ import msgspec
 from envs_node.actors.desktop.settle import Stillness, Work
 from envs_node.actors.desktop.xserver import Window
 
-READY_TIMEOUT_S = 40.0
+READY_TIMEOUT_S = 60.0
 REST_S = 0.7
 """How long all must rest before a program counts as one without a window."""
 REST_CLIENT_S = 10.0
