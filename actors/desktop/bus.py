@@ -64,7 +64,7 @@ class Bus:
         self._skip_bytes = 0
         self.is_cut = False
         """Whether an answer was too large since somebody last set this to False."""
-        self._socket = _connect(path, time.monotonic() + _GREET_S)
+        self._socket = connect_bus(path, time.monotonic() + _GREET_S)
         try:
             if self._ask_some([_hello()], time.monotonic() + _GREET_S)[0] is None:
                 raise TimeoutError("the bus does not greet")
@@ -179,8 +179,15 @@ def _hello() -> Call:
     )  # fmt: skip
 
 
-def _connect(path: str, deadline_s: float) -> socket.socket:
-    """Be let in as whom the kernel says we are: in a user namespace we have another number."""
+def connect_bus(path: str, deadline_s: float) -> socket.socket:
+    """A socket of a bus that has let us in, as whom the kernel says we are.
+
+    In a user namespace we have another number than here, so we do not name any.
+
+    Raises:
+        OSError: nobody is there, or nobody lets us in.
+        EOFError: it hung up.
+    """
     handle = socket.socket(socket.AF_UNIX)
     try:
         handle.settimeout(max(deadline_s - time.monotonic(), 0.001))

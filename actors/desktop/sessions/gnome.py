@@ -7,11 +7,13 @@ on the windows instead of the overview and takes the clock off the panel.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from jeepney import DBusAddress, MessageType, Properties
-from jeepney.io.blocking import DBusConnection, prep_socket
+from jeepney.io.blocking import DBusConnection
 
+from envs_node.actors.desktop.bus import connect_bus
 from envs_node.actors.desktop.sessions.shell import SESSION_BUS, Ground
 
 _SYSTEM_BUS = "/run/user/1000/system-bus"
@@ -44,7 +46,8 @@ class Gnome:
         if not ground.connection.has_window_manager() or not ground.screen.grab()[::8, ::8].any():
             return False
         try:
-            socket = prep_socket(str(ground.path(SESSION_BUS)), timeout=_ANSWER_S)
+            deadline_s = time.monotonic() + _ANSWER_S
+            socket = connect_bus(str(ground.path(SESSION_BUS)), deadline_s)
             with DBusConnection(socket) as bus:
                 question = Properties(_SHELL).get("OverviewActive")
                 answer = bus.send_and_get_reply(question, timeout=_ANSWER_S)

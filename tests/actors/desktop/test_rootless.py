@@ -69,3 +69,21 @@ def test_what_holds_for_root_holds_for_a_user_without() -> None:
 
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-500:]
     assert " skipped" not in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("tests/actors/desktop/test_sandbox.py",),
+        ("tests/actors/desktop/test_session.py",),
+        ("tests/actors/verifier/test_checker.py", "tests/deploy/test_killed_node.py"),
+    ],
+    ids=["sandbox", "session", "checker"],
+)
+def test_all_of_roots_tests_pass_without_root(files: tuple[str, ...]) -> None:
+    done = run_as_stranger(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, timeout_s=900
+    )
+
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-500:]
