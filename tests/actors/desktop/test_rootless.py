@@ -76,14 +76,12 @@ def test_what_holds_for_root_holds_for_a_user_without() -> None:
     "files",
     [
         ("tests/actors/desktop/test_sandbox.py",),
-        ("tests/actors/desktop/test_session.py",),
+        ("tests/actors/desktop/test_sessions.py",),
         ("tests/actors/verifier/test_checker.py", "tests/deploy/test_killed_node.py"),
     ],
-    ids=["sandbox", "session", "checker"],
+    ids=["sandbox", "sessions", "checker"],
 )
 def test_all_of_roots_tests_pass_without_root(files: tuple[str, ...]) -> None:
-    done = run_as_stranger(
-        "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, timeout_s=900
-    )
+    done = run_as_stranger("-m", "pytest", "-q", "-p", "no:cacheprovider", *files, timeout_s=900)
 
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-500:]
