@@ -63,7 +63,8 @@ class ImagePlan(msgspec.Struct, frozen=True, kw_only=True):
 class Image(msgspec.Struct, frozen=True, kw_only=True):
     """An image, as the file beside it describes it."""
 
-    path: Path
+    path: str
+    """Where it is; the description itself holds where it was built."""
     format: ImageFormat
     suite: str
     tree_sha256: str
@@ -103,9 +104,10 @@ def read_image(path: Path) -> Image:
     """
     described = _description_path(path)
     try:
-        return msgspec.json.decode(described.read_bytes(), type=Image)
+        image = msgspec.json.decode(described.read_bytes(), type=Image)
     except (OSError, msgspec.DecodeError) as error:
         raise ImageError(f"{described}: {error}; build the image with `image build`") from error
+    return msgspec.structs.replace(image, path=str(path))
 
 
 def build_image(plan: ImagePlan, tell: Callable[[str], None]) -> Image:
@@ -132,7 +134,7 @@ def build_image(plan: ImagePlan, tell: Callable[[str], None]) -> Image:
         made = folder / "made"
         _pack(plan.format, tree, made)
         image = Image(
-            path=plan.path,
+            path=str(plan.path),
             format=plan.format,
             suite=plan.suite,
             tree_sha256=digest,
