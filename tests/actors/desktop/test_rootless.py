@@ -60,17 +60,6 @@ def test_a_user_without_root_has_a_desktop_that_leaves_nothing(
     assert seen["mounts"] == []
 
 
-def test_what_holds_for_root_holds_for_a_user_without() -> None:
-    """The same tests, run by the stranger: a killed node is swept, a hostile check is confined."""
-    files = ("tests/deploy/test_killed_node.py", "tests/actors/verifier/test_checker.py")
-    some = "found_by_its_mark or evaluates_runs_without or (metric_does and forking)"
-
-    done = run_as_stranger("-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", some)
-
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-500:]
-    assert " skipped" not in done.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "files",
