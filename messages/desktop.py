@@ -128,8 +128,9 @@ class Reset(Message, frozen=True, kw_only=True):
     desktop_id: DesktopId
     episode: int
     """Counts the resets of this desktop; a repeated number is answered, not done again."""
-    prefix: tuple[Action, ...] = ()
-    """Actions that will come first: a clone that stands behind some of them is as good."""
+    prefix: tuple[Action, ...] | None = None
+    """Actions that will come first: a clone that stands at the start, or behind some of them, is
+    as good. None where it is not."""
 
 
 class ResetDone(Message, frozen=True, kw_only=True):

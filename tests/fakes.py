@@ -181,11 +181,12 @@ class FakeDesktop(Actor[Message]):
         self.state, self.episode, self.performed = START, reset.episode, []
         self.episodes.append(reset.episode)
         self._seen = [self.screen.observe(self.state)]
-        depths = range(len(reset.prefix), 0, -1)
-        depth = next((n for n in depths if reset.prefix[:n] in (self.kept or {})), 0)
-        if self.kept and depth:
-            self.performed = list(reset.prefix[:depth])
-            self._seen = list(self.kept[reset.prefix[:depth]])
+        prefix = reset.prefix or ()
+        depths = range(len(prefix), -1, -1) if reset.prefix is not None else ()
+        depth = next((n for n in depths if prefix[:n] in (self.kept or {})), -1)
+        if self.kept and depth >= 0:
+            self.performed = list(prefix[:depth])
+            self._seen = list(self.kept[prefix[:depth]])
             for action in self.performed:
                 self.state = self.screen.after(self.state, action)
         return ResetDone(
@@ -194,10 +195,10 @@ class FakeDesktop(Actor[Message]):
             observation=self._seen[-1],
             seen=tuple(self._seen[:-1]),
             guest_pid=4242,
-            reset_ms=0 if depth else self._reset_ms,
+            reset_ms=0 if depth >= 0 else self._reset_ms,
             can_fork=self.kept is not None,
-            forked_steps=depth,
-            fork_ms=40 if depth else 0,
+            forked_steps=max(depth, 0),
+            fork_ms=40 if depth >= 0 else 0,
         )
 
     def _keep(self, keep: KeepFork) -> Message:

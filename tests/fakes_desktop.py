@@ -48,7 +48,7 @@ class FakeDesktop:
         return 1 << 20
 
     def reset_forked(self, task: Task, prefix: Sequence[Action]) -> Clone | None:
-        for key in reversed(prefix_keys(task, prefix)[1:]):
+        for key in reversed(prefix_keys(task, prefix)):
             if self._store is not None and key in self._store:
                 self.calls.append("reset_forked")
                 seen = self._store[key]

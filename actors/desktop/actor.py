@@ -124,14 +124,14 @@ class DesktopActor(Actor[Heard]):
         refuse = partial(ResetFailed, desktop_id=self._id, episode=message.episode)
         if self._task is None:
             return refuse(reason="no task: configure it")
-        task, prefix, start = self._task, message.prefix, trio.current_time()
-        desktop = self._desktop
+        task, desktop, start = self._task, self._desktop, trio.current_time()
+        prefix, wants_clone = message.prefix or (), message.prefix is not None
         self._episode = None
         self._counts["resets"] += 1
         try:
             fork, fresh = partial(desktop.reset_forked, task, prefix), partial(desktop.reset, task)
-            clone = await self._in_thread(fork, FORK_TIMEOUT_S) if prefix else None
-            fork_ms = _elapsed_ms(start) if prefix else 0
+            clone = await self._in_thread(fork, FORK_TIMEOUT_S) if wants_clone else None
+            fork_ms = _elapsed_ms(start) if wants_clone and desktop.can_fork else 0
             seen = clone.seen if clone else (await self._in_thread(fresh, RESET_TIMEOUT_S),)
         except (SetupFailedError, LauncherError) as error:
             self._reset = refuse(reason=str(error), is_setup=isinstance(error, SetupFailedError))
@@ -139,8 +139,8 @@ class DesktopActor(Actor[Heard]):
         self._counts["forked"] += int(clone is not None)
         self._reset = ResetDone(
             desktop_id=self._id, episode=message.episode, observation=seen[-1], seen=seen[:-1],
-            guest_pid=desktop.guest_pid, reset_ms=self._times.add(_elapsed_ms(start) - fork_ms),
-            can_fork=desktop.can_fork, forked_steps=len(seen) - 1, fork_ms=fork_ms,
+            guest_pid=desktop.guest_pid, can_fork=desktop.can_fork, forked_steps=len(seen) - 1,
+            reset_ms=0 if clone else self._times.add(_elapsed_ms(start) - fork_ms), fork_ms=fork_ms,
         )  # fmt: skip
         self._episode = Episode(task, self._reset, prefix)
         return self._reset

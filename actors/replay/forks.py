@@ -49,13 +49,13 @@ class ForkPrices:
             self.fork_ms += _WEIGHT * (_DEAREST * fork_ms - self.fork_ms)
 
 
-def actions_of(assign: Assign) -> tuple[Action, ...]:
+def actions_of(assign: Assign) -> tuple[Action, ...] | None:
     """The actions of a prefix behind which a branch may begin on a copy.
 
-    A certification is the audit: it replays in full, as does the gate.
+    None for a certification, which is the audit, and for the gate: both start afresh.
     """
     if assign.kind not in ("explore", "rollout"):
-        return ()
+        return None
     actions = []
     for step in assign.prefix:
         if isinstance(step.action, Finish | Fail):

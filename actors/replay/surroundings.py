@@ -67,9 +67,12 @@ class Surroundings:
         return answer.task
 
     async def reset(
-        self, task: Task, record: BranchRecord, prefix: tuple[Action, ...] = ()
+        self, task: Task, record: BranchRecord, prefix: tuple[Action, ...] | None = None
     ) -> tuple[Observation, ...]:
         """Have the desktop stand at the task's start, or be a copy behind some of these actions.
+
+        Args:
+            prefix: None where no copy will do.
 
         Returns:
             What the origin of that copy saw after each of them, and the copy last; else nothing.

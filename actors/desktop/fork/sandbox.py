@@ -100,7 +100,7 @@ class ForkableSandbox(Sandbox):
         return point.dump.size_bytes
 
     def reset_forked(self, task: Task, prefix: Sequence[Action]) -> CloneBegun | None:
-        """Become a clone that stands behind some of these actions, as many as possible.
+        """Become a clone that stands behind as many of these actions as possible, or at the start.
 
         Returns:
             None where nobody was kept there, or where the clone is not what its origin was: then
@@ -109,7 +109,7 @@ class ForkableSandbox(Sandbox):
         Raises:
             DesktopLostError: the launcher is gone, or we were closed meanwhile.
         """
-        with self._store.borrowed(prefix_keys(task, prefix)[1:]) as found:
+        with self._store.borrowed(prefix_keys(task, prefix)) as found:
             if found is None:
                 return None
             _, point = found

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
+
+from envs_node.actors.post import RefSource
+from envs_node.actors.recorded import replay_actor
+from envs_node.actors.recorder import Recorder
+from envs_node.actors.replay.actor import ReplayActor
+from envs_node.actors.replay.asking import Deadlines
 from envs_node.actors.replay.branch import BranchRecord
 from envs_node.actors.replay.forks import ForkPrices, actions_of
+from envs_node.deploy.journals import thin
 from envs_node.messages.actions import Action, Finish, Key, Type
-from envs_node.messages.base import DesktopId
+from envs_node.messages.base import ActorName, BranchId, DesktopId
 from envs_node.messages.desktop import Observation, ResetDone
+from envs_node.messages.journal import JournalWriter, read_journal
 from envs_node.messages.propose import Proposal
-from envs_node.messages.search import Bucket
-from tests.actors.replay.driving import World, assign, prefix
+from envs_node.messages.search import Bucket, Drive, LeafReached
+from tests.actors.replay.driving import DESKTOP, REPLAY, World, assign, prefix
 from tests.fakes import START, FakeDesktop, click, note_screen
 
 HI, SAVE = Type(text="hi"), Key(keys=("ctrl", "s"))
@@ -69,6 +79,16 @@ async def test_a_branch_that_begins_on_a_copy_reports_every_step_as_one_that_rep
     assert world.desktop.performed[0] == click("Menu")
 
 
+async def test_a_branch_from_the_start_begins_on_a_copy_of_the_start() -> None:
+    screen = note_screen()
+    kept: Kept = {(): (screen.observe(START),)}
+
+    leaf = await forking(kept).drive(assign(strike_off=bucket("type hi", 3)))
+
+    assert (leaf.cost.reset_ms, leaf.cost.fork_ms) == (0, 40)
+    assert (leaf.cost.forked_actions, leaf.reason) == (0, "finish")
+
+
 async def test_a_copy_that_stands_elsewhere_than_the_record_diverges_like_a_replay() -> None:
     screen = note_screen()
     way = prefix(screen, click("Menu"))
@@ -88,7 +108,7 @@ async def test_a_certification_and_a_gate_replay_in_full_though_there_is_a_copy(
     leaf = await forking(kept).drive(assign("certify", prefix=way))
 
     assert (leaf.cost.forked_actions, leaf.cost.replayed_actions) == (0, 2)
-    assert actions_of(assign("gate", prefix=way)) == ()
+    assert actions_of(assign("gate", prefix=way)) is None
 
 
 def test_a_prefix_is_forked_up_to_where_the_policy_ended_it() -> None:
@@ -133,3 +153,37 @@ def test_a_fork_that_takes_longer_is_worth_less() -> None:
     prices.learn_fork(5000)
 
     assert prices.fork_ms > before
+
+
+def driver(source: RefSource) -> ReplayActor:
+    """A fresh driver, as a replay of a journal makes it."""
+    refs = functools.partial(source.ref, sender=REPLAY)
+    return ReplayActor(
+        refs(ActorName("desktop/d-0")),
+        refs(ActorName("verifier/d-0")),
+        refs,
+        scheduler=ActorName("scheduler"),
+        desktop_id=DESKTOP,
+        deadlines=Deadlines(reset_s=5, act_s=3, propose_s=4, verify_s=6),
+    )
+
+
+async def test_a_journal_with_forks_replays_to_the_same_decisions(tmp_path: Path) -> None:
+    kept: Kept = {}
+    world = forking(kept)
+    with JournalWriter(tmp_path) as writer:
+        world.post.recorder = Recorder(writer, wants=lambda name: name == REPLAY, thin=thin)
+        async with world.open() as replay:
+            first = await replay.ask(Drive(assign=assign()), timeout_s=50)
+            way = prefix(world.screen, *next(iter(sorted(kept, key=len, reverse=True))))
+            onward = assign(prefix=way, branch_id=BranchId("c"))
+            second = await replay.ask(Drive(assign=onward), timeout_s=50)
+
+    count = await replay_actor(REPLAY, read_journal(tmp_path), driver, thin=thin)
+
+    assert isinstance(first, LeafReached)
+    assert isinstance(second, LeafReached)
+    assert first.cost.fork_ms > 0
+    assert second.cost.forked_actions == len(way) > 0
+    assert (count.heard, count.damaged) == (2, 0)
+    assert count.decisions > 10
