@@ -90,6 +90,7 @@ class Keyboard:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         keysyms = [keysym_of_character(character) for character in text]
         state = self._refresh()
+        self._require_room(keysyms, 1)
         if state.is_caps_locked:
             self._tap(self._fixed[int(XK.XK_Caps_Lock)])
         is_late = self._delivery.is_late()
@@ -115,6 +116,7 @@ class Keyboard:
         """
         keysyms = keysyms_of_chord(names)
         state = self._refresh()
+        self._require_room(keysyms, len(keysyms))
         placed = self._place(keysyms)
         down = set(state.keys)
         codes = []
@@ -200,16 +202,32 @@ class Keyboard:
                     if keysym:
                         self._fixed.setdefault(keysym, (code, level))
 
+    def _pinned(self) -> list[Place]:
+        """Slots whose key is kept down: what holds it must be able to let go of it."""
+        return [slot for slot in self._slots if self._devices.keeps(key=slot[0])]
+
+    def _require_room(self, keysyms: list[int], wanted: int) -> None:
+        """Raises `ActionRefusedError` when those that need a slot find fewer than so many."""
+        pinned = self._pinned()
+        known = {self._slots[slot] for slot in pinned}
+        foreign = {keysym for keysym in keysyms if keysym not in self._fixed} - known
+        free = len(self._slots) - len(pinned)
+        if min(len(foreign), wanted) > free:
+            raise ActionRefusedError(f"{len(pinned) // 2} keys are held: no key is left to map")
+
     def _chunks(self, keysyms: list[int]) -> Iterator[list[int]]:
         """Split so that no chunk needs more slots than there are."""
+        pinned = self._pinned()
+        known = {self._slots[slot] for slot in pinned} | set(self._fixed)
+        slots_max = len(self._slots) - len(pinned)
         chunk: list[int] = []
         foreign: set[int] = set()
         for keysym in keysyms:
-            is_new = keysym not in self._fixed and keysym not in foreign
-            if len(chunk) == _CHUNK or (is_new and len(foreign) == len(self._slots)):
+            is_new = keysym not in known and keysym not in foreign
+            if len(chunk) == _CHUNK or (is_new and len(foreign) == slots_max):
                 yield chunk
                 chunk, foreign = [], set()
-            if keysym not in self._fixed:
+            if keysym not in known:
                 foreign.add(keysym)
             chunk.append(keysym)
         if chunk:
@@ -219,7 +237,11 @@ class Keyboard:
         """Give every keysym a key, mapping slots anew where needed."""
         wanted = dict.fromkeys(keysym for keysym in keysyms if keysym not in self._fixed)
         placed = {keysym: slot for slot, keysym in self._slots.items() if keysym in wanted}
-        free = [slot for slot, keysym in self._slots.items() if keysym not in wanted]
+        pinned = self._pinned()
+        free = [
+            slot for slot, keysym in self._slots.items()
+            if keysym not in wanted and slot not in pinned
+        ]  # fmt: skip
         changed: set[int] = set()
         for keysym in wanted:
             if keysym not in placed:

@@ -25,6 +25,7 @@ from envs_node.messages.actions import (
     Type,
 )
 from tests.actors.desktop.looking import inside, shell, wait_until
+from tests.actors.desktop.typing_places import distinct
 from tests.fakes_desktop import make_task, open_task
 
 pytestmark = pytest.mark.live
@@ -117,6 +118,28 @@ def test_what_is_kept_down_stays_over_actions_until_it_is_let_go(told: Told) -> 
         ("ButtonPress", "1", 0),
         ("ButtonRelease", "1", 0),
     ]
+
+
+def test_a_held_character_of_no_layout_keeps_its_key_whatever_is_typed(told: Told) -> None:
+    letters = distinct(80)
+
+    events = told.by(KeyDown(key="я"), Type(text=letters), KeyUp(key="я"))
+
+    assert events[0] == ("KeyPress", "U044F", 0)
+    assert events[-1] == ("KeyRelease", "U044F", 0)
+    assert sum(kind == "KeyPress" and name != "Shift_L" for kind, name, _ in events) == 81
+
+
+def test_when_no_key_is_left_to_map_a_character_is_refused(told: Told, sandbox: Sandbox) -> None:
+    perform = sandbox._living().input.perform
+    for letter in distinct(19):
+        perform(KeyDown(key=letter))
+    for action in (KeyDown(key="ж"), Type(text="abc北"), Key(keys=("ctrl", "北"))):
+        with pytest.raises(ActionRefusedError, match="19 keys are held: no key is left to map"):
+            perform(action)
+    perform(Finish())
+
+    assert "U5317" in [name for name, _ in presses(told.by(Type(text="北")))]
 
 
 def test_a_chord_is_pressed_in_order_and_let_go_in_reverse(told: Told) -> None:
