@@ -19,7 +19,8 @@ from envs_node.actors.desktop import kernel
 
 ROOT = Path(__file__).parents[1]
 HOME = "/home/stranger"
-_UID = 48231
+UID = 48000 + os.getpid() % 8000
+"""Another one for each run of the tests: what a stranger leaves behind is then that stranger's."""
 _KEPT = ("ENVS_", "PYTHON")
 
 
@@ -36,7 +37,7 @@ def run_as_stranger(
     command = [sys.executable, *arguments]
     if os.geteuid() == 0:
         files = [f"{path}={text}" for path, text in (accounts or {}).items()]
-        command = [sys.executable, "-m", "tests.stranger", *files, str(_UID), *command]
+        command = [sys.executable, "-m", "tests.stranger", *files, str(UID), *command]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False
     )

@@ -52,16 +52,17 @@ def judge(guest_pid: int) -> dict[str, object]:
     return scores
 
 
-def processes_of_mine() -> list[int]:
-    """Every process of this user but this one."""
-    found = []
+def processes_of_mine() -> dict[int, str]:
+    """Every process of this user but this one, and what it is."""
+    found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             is_mine = entry.stat().st_uid == os.getuid()
-        except FileNotFoundError:
+            program = (entry / "stat").read_text().rpartition(")")[0] if is_mine else ""
+        except (FileNotFoundError, ProcessLookupError):
             continue
         if is_mine and int(entry.name) != os.getpid():
-            found.append(int(entry.name))
+            found[int(entry.name)] = program.partition("(")[2]
     return found
 
 
@@ -93,13 +94,17 @@ def main() -> None:
         seen["verdicts"] = judge(sandbox.guest_pid)
         seen["before"] = len(processes_of_mine())
         sandbox.close()
-        seen["left by a close"] = [pid for pid in processes_of_mine() if pid != launcher.pid]
+        seen["left by a close"] = [
+            program for pid, program in processes_of_mine().items() if pid != launcher.pid
+        ]
         sandbox = Sandbox(launcher)
         sandbox.reset(open_task("xterm"))
         os.kill(launcher.pid, signal.SIGKILL)
-        seen["dies with its launcher"] = wait_until(lambda: processes_of_mine() == [launcher.pid])
+        seen["dies with its launcher"] = wait_until(
+            lambda: [*processes_of_mine()] == [launcher.pid]
+        )
         sandbox.kill()
-    seen["left"] = processes_of_mine()
+    seen["left"] = [*processes_of_mine().values()]
     now = Path("/proc/self/mountinfo").read_text()
     seen["mounts"] = sorted({*now.splitlines()} ^ {*mounts.splitlines()})
     json.dump(seen, sys.stdout)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.stranger import run_as_stranger
+from tests.stranger import UID, run_as_stranger
 
 pytestmark = pytest.mark.live
 LENT = {
-    "/etc/passwd": "root:x:0:0::/root:/bin/sh\nstranger:x:48231:48231::/home/stranger:/bin/sh\n",
+    "/etc/passwd": f"root:x:0:0::/root:/bin/sh\nstranger:x:{UID}:{UID}::/home/stranger:/bin/sh\n",
     "/etc/subuid": "stranger:700000:65536\n",
     "/etc/subgid": "stranger:700000:65536\n",
 }
