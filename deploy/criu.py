@@ -18,11 +18,13 @@ from pathlib import Path
 
 import msgspec
 
+from envs_node.actors.desktop.usermap import may_mount
 from envs_node.messages.base import EnvsError
 
 SUITES = ("forky", "trixie")
 """Debian's suites whose CRIU is tried, newest first."""
 VERSION_MIN = (4, 0)
+NEEDS_ROOT = "only root's desktops are forked"
 _RELEASE = Path("/etc/os-release")
 _INSTALL_TIMEOUT_S = 600.0
 _CHECK_TIMEOUT_S = 30.0
@@ -69,6 +71,8 @@ def criu_folder() -> Path:
 
 def find_criu(folder: Path | None = None) -> tuple[Criu | None, str]:
     """A CRIU that can be used, the host's own first; or none, and why."""
+    if not may_mount():
+        return None, NEEDS_ROOT
     tried = []
     for command, where in _candidates(folder or criu_folder()):
         version = _version(command)
@@ -103,9 +107,12 @@ def install_criu(
         The CRIU, and whether it is new.
 
     Raises:
-        CriuInstallError: this host is no Debian, its mirror has none, or none of them works.
+        CriuInstallError: this host is no Debian, its mirror has none, none of them works, or the
+            caller is not root.
     """
     found, why = find_criu(folder)
+    if why == NEEDS_ROOT:
+        raise CriuInstallError(f"{why}: there is nothing to install for user {os.geteuid()}")
     if found is not None and not (wrong := is_fit(found)):
         return found, False
     if found is not None:

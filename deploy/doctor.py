@@ -14,7 +14,7 @@ import msgspec
 
 from envs_node.actors.desktop.cgroups import find_place
 from envs_node.deploy.checker import checker_folder, is_checker_installed
-from envs_node.deploy.criu import find_criu
+from envs_node.deploy.criu import NEEDS_ROOT, find_criu
 from envs_node.deploy.limits import Need, read_limits
 from envs_node.deploy.privileges import check_privileges
 
@@ -247,7 +247,9 @@ def _applications() -> Check:
 def _forks() -> Check:
     """No host needs them: where there are none, branches replay."""
     found, why = find_criu()
-    how = "branches replay; `envs-node criu install` fetches one that fits, if there is one"
+    how = "branches replay"
+    if why != NEEDS_ROOT:
+        how += "; `envs-node criu install` fetches one that fits, if there is one"
     return Check(
         name="forks",
         ok=True,

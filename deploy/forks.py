@@ -13,7 +13,7 @@ from envs_node.actors.desktop.fork.selftest import try_fork
 from envs_node.actors.desktop.fork.store import ForkStore
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.deploy.config import DesktopSettings
-from envs_node.deploy.criu import find_criu
+from envs_node.deploy.criu import NEEDS_ROOT, find_criu
 
 _LOOK_S = 0.2
 _LOOKS_MAX = 100
@@ -58,7 +58,8 @@ class NodeForks:
     def _try(self) -> None:
         criu, why = find_criu()
         if criu is None:
-            _log.warning("fork.unoffered", reason=why, mend="envs-node criu install")
+            mend = "envs-node criu install" if why != NEEDS_ROOT else "run as root"
+            _log.warning("fork.unoffered", reason=why, mend=mend)
             return
         self._forker.criu = criu.command
         if self._settings.fork == "auto":

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from envs_node.deploy.criu import CriuInstallError, criu_folder, find_criu, install_criu
+from envs_node.deploy.criu import (
+    NEEDS_ROOT,
+    CriuInstallError,
+    criu_folder,
+    find_criu,
+    install_criu,
+)
+from tests.stranger import run_as_stranger
 
 
 def program(folder: Path, version: str, checked: str) -> Path:
@@ -72,3 +79,11 @@ def test_a_host_that_is_no_debian_is_told_what_to_install(
         install_criu(tmp_path / "folder", lambda _: None, release=tmp_path / "release")
 
     assert not (tmp_path / "folder").exists()
+
+
+def test_whoever_is_not_root_is_told_that_it_takes_root_and_not_that_the_kernel_is_unfit() -> None:
+    asked = "import envs_node.deploy.criu as criu; print(criu.find_criu())"
+
+    done = run_as_stranger("-c", asked)
+
+    assert done.stdout.strip() == str((None, NEEDS_ROOT)), done.stderr
