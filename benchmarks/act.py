@@ -3,7 +3,9 @@
 An action is typed into an application while another process watches the screen through a
 connection of its own, every 2 ms. What the application itself takes is the time of its last
 repaint, and then its quiet window must pass; whatever the answer takes longer is our overhead:
-looking too seldom, reading elements, hashing, packing.
+looking too seldom, reading elements, hashing, packing. A repaint is between two looks of the
+watcher, and counts as old as it can be. So the overhead is told too large, by as long as the
+watcher slept: on a busy machine by much.
 
     python benchmarks/act.py [mousepad xterm calc …] [--actions 20]
 """
@@ -50,17 +52,20 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def watch(path: str) -> None:
-    """Say the time of every change of a screen, until killed."""
+    """Say of every change of a screen when it had not yet come and when it had, until killed."""
     client, last = XClient(path), ""
+    before_s = time.monotonic()
     while True:
+        asked_s = time.monotonic()
         if client.has_changed():
             client.take()
-            now = time.monotonic()
+            taken_s = time.monotonic()
             digest = xxhash.xxh3_128_hexdigest(client.pixels or b"")
             if digest != last:
                 last = digest
-                sys.stdout.write(f"{now}\n")
+                sys.stdout.write(f"{before_s} {taken_s}\n")
                 sys.stdout.flush()
+        before_s = asked_s
         time.sleep(WATCH_S)
 
 
@@ -72,6 +77,8 @@ def drive(launcher: Launcher, argv: tuple[str, ...], actions: int) -> tuple[list
         path = Path(f"/proc/{sandbox.guest_pid}/root/tmp/.X11-unix/X0")
         command = [sys.executable, __file__, "--watch", str(path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watcher:
+            assert watcher.stdout is not None
+            said = watcher.stdout.readline()  # of the picture as it was when it began to watch
             sandbox.observe()
             answers = []
             for number in range(actions):
@@ -81,7 +88,7 @@ def drive(launcher: Launcher, argv: tuple[str, ...], actions: int) -> tuple[list
                 answers.append(Answer(began_s, ended_s, seen.quiet_ms, seen.settled))
             time.sleep(0.1)
             watcher.terminate()
-            said, _ = watcher.communicate()
+            said += watcher.communicate()[0]
     finally:
         sandbox.close()
     return answers, said
@@ -89,11 +96,12 @@ def drive(launcher: Launcher, argv: tuple[str, ...], actions: int) -> tuple[list
 
 def report(name: str, answers: list[Answer], said: str) -> str:
     """Overheads of one application."""
-    changes = [float(line) for line in said.split()]
+    looks = [tuple(map(float, line.split())) for line in said.splitlines()]
+    taken = [taken_s for _, taken_s in looks]
     whole, own, over = [], [], []
     for answer in (answer for answer in answers if answer.settled):
-        place = bisect.bisect(changes, answer.ended_s)
-        last_s = max(changes[place - 1] if place else 0.0, answer.began_s)
+        place = bisect.bisect(taken, answer.ended_s)
+        last_s = max(looks[place - 1][0] if place else 0.0, answer.began_s)
         whole.append((answer.ended_s - answer.began_s) * 1000)
         own.append((last_s - answer.began_s) * 1000)
         over.append((answer.ended_s - last_s) * 1000 - answer.quiet_ms)

@@ -133,23 +133,27 @@ def wait_still(
     def elapsed_ms() -> float:
         return (time.monotonic() - start_s) * 1000
 
-    settling = Settling(0.0, digest(), work()[0])
+    frame = digest()
+    settling = Settling(elapsed_ms(), frame, work()[0])
     quiet, asked_for = find_quiet(), settling.frame
     if look is not None:
         look.begin()
     while True:
         time.sleep(_POLL_S)
-        now_ms = elapsed_ms()
-        settling.see(now_ms, digest(), work)
+        asked_ms = elapsed_ms()
+        frame = digest()
+        settling.see(elapsed_ms(), frame, work)
         if settling.frame != asked_for:
             quiet, asked_for = find_quiet(), settling.frame
-        is_still = settling.is_still(now_ms, quiet.quiet_ms, work)
-        if is_still or now_ms >= quiet.cap_ms:
+        # What was drawn while we looked came before the end of the look, and may have missed it.
+        is_still = settling.is_still(asked_ms, quiet.quiet_ms, work)
+        if is_still or asked_ms >= quiet.cap_ms:
             return Stillness(
-                settled=is_still, settle_ms=round(now_ms), frame=settling.frame, quiet=quiet,
+                settled=is_still, settle_ms=round(asked_ms), frame=settling.frame, quiet=quiet,
                 looked=look is not None and look.is_valid(settling),
             )  # fmt: skip
-        if look is not None and look.is_due(now_ms, quiet.quiet_ms, settling):
+        if look is not None and look.is_due(asked_ms, quiet.quiet_ms, settling):
             look.take(settling)
-            settling.see(elapsed_ms(), digest(), work)
+            frame = digest()
+            settling.see(elapsed_ms(), frame, work)
             settling.rest(elapsed_ms(), work)  # it has made the applications work

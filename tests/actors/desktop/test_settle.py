@@ -42,6 +42,24 @@ def test_a_change_starts_the_quiet_window_anew() -> None:
     assert stillness.settle_ms >= 130
 
 
+def test_the_quiet_window_begins_when_a_change_was_seen_and_not_when_it_was_looked_for() -> None:
+    """On a busy host a look may take long, and the change come at its very end."""
+    seen_s: list[float] = []
+    frames = itertools.chain(["a", "a", "b"], itertools.repeat("b"))
+
+    def digest() -> str:
+        frame = next(frames)
+        if frame == "b" and not seen_s:
+            time.sleep(0.15)
+            seen_s.append(time.monotonic())
+        return frame
+
+    stillness = wait_still(digest, lambda: quiet(200))
+
+    assert stillness.settled
+    assert time.monotonic() - seen_s[0] >= 0.2
+
+
 def test_an_application_that_comes_up_meanwhile_is_given_its_own_window() -> None:
     frames = itertools.chain(["a"] * 5, itertools.repeat("b"))
     windows = itertools.chain([quiet(100)], itertools.repeat(quiet(200)))
