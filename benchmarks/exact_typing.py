@@ -2,9 +2,10 @@
 
 Each round types every kind of text (ASCII, right-to-left, combining, emoji, 300 distinct characters
 that no key has), then 120 distinct characters while the application is stopped for 300 ms again and
-again, then 5,000 characters while two processes do nothing but turn.
+again, then 5,000 characters while a process does nothing but turn. Several applications are typed
+into at once, so that each works on a busy machine.
 
-    python benchmarks/exact_typing.py [--rounds 20] [--applications mousepad xterm …]
+    python benchmarks/exact_typing.py [--rounds 20] [--at-once 3] [--applications mousepad xterm …]
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from desktops import quiet_logs
 from timing import machine
 
 from envs_node.actors.desktop.launcher import Launcher
@@ -40,16 +44,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--applications", nargs="+", default=[n for n in PLACES if n != "cells"])
+    parser.add_argument("--at-once", type=int, default=3)
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    sys.stdout.write(f"{machine()}\n")
-    with Launcher() as launcher:
-        for name in options.applications:
+    if options.here:
+        quiet_logs()
+        (name,) = options.applications
+        with Launcher() as launcher:
             sandbox = Sandbox(launcher)
             try:
                 sys.stdout.write(_row(sandbox, name, options.rounds))
-                sys.stdout.flush()
             finally:
                 sandbox.close()
+        return
+    start = time.monotonic()
+    sys.stdout.write(f"{machine()}\n")
+
+    def measure(name: str) -> None:
+        rounds = ["--rounds", str(options.rounds)]
+        command = [sys.executable, __file__, "--here", *rounds, "--applications", name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        sys.stdout.write(done.stdout or f"| {name} | {done.stderr[-300:]!r} |\n")
+        sys.stdout.flush()
+
+    with ThreadPoolExecutor(options.at_once) as several:
+        list(several.map(measure, options.applications))
+    sys.stdout.write(f"{time.monotonic() - start:.0f} s in all\n")
 
 
 def _row(sandbox: Sandbox, name: str, rounds: int) -> str:
@@ -70,15 +90,13 @@ def _row(sandbox: Sandbox, name: str, rounds: int) -> str:
 
 @contextmanager
 def _busy() -> Iterator[None]:
-    loops = [multiprocessing.Process(target=_turn, daemon=True) for _ in range(2)]
-    for loop in loops:
-        loop.start()
+    loop = multiprocessing.Process(target=_turn, daemon=True)
+    loop.start()
     try:
         yield
     finally:
-        for loop in loops:
-            loop.terminate()
-            loop.join()
+        loop.terminate()
+        loop.join()
 
 
 def _turn() -> None:

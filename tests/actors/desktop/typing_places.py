@@ -84,6 +84,13 @@ def clipboard(sandbox: Sandbox) -> str:
     return copied
 
 
+def press(sandbox: Sandbox, *keys: str) -> None:
+    """Press a chord, and wait until the application has done what it does over it; do not look."""
+    inner = sandbox._living().input
+    inner.perform(Key(keys=keys))
+    inner._delivery.wait_rested()
+
+
 def _save_notes(sandbox: Sandbox) -> str:
     saved = inside(sandbox, "/home/user/notes.txt")
     before = saved.stat().st_mtime_ns
@@ -93,8 +100,8 @@ def _save_notes(sandbox: Sandbox) -> str:
 
 
 def _clear(sandbox: Sandbox) -> None:
-    sandbox.act(Key(keys=("ctrl", "a")))
-    sandbox.act(Key(keys=("delete",)))
+    press(sandbox, "ctrl", "a")
+    press(sandbox, "delete")
 
 
 def _search(sandbox: Sandbox) -> None:
@@ -103,7 +110,7 @@ def _search(sandbox: Sandbox) -> None:
 
 
 def _copy_all(sandbox: Sandbox) -> str:
-    sandbox.act(Key(keys=("ctrl", "a")))
+    press(sandbox, "ctrl", "a")
     sandbox.act(Key(keys=("ctrl", "c")))
     return clipboard(sandbox)
 
@@ -119,27 +126,27 @@ def _end_cat(sandbox: Sandbox) -> str:
 
 
 def _to_first_cell(sandbox: Sandbox) -> None:
-    sandbox.act(Key(keys=("escape",)))
-    sandbox.act(Key(keys=("ctrl", "home")))
-    sandbox.act(Key(keys=("delete",)))
+    press(sandbox, "escape")
+    press(sandbox, "ctrl", "home")
+    press(sandbox, "delete")
 
 
 def _copy_cell(sandbox: Sandbox) -> str:
-    sandbox.act(Key(keys=("enter",)))
-    sandbox.act(Key(keys=("ctrl", "home")))
+    press(sandbox, "enter")
+    press(sandbox, "ctrl", "home")
     sandbox.act(Key(keys=("ctrl", "c")))
     return clipboard(sandbox)
 
 
 def _empty_sheet(sandbox: Sandbox) -> None:
-    sandbox.act(Key(keys=("ctrl", "a")))
-    sandbox.act(Key(keys=("delete",)))
-    sandbox.act(Key(keys=("ctrl", "home")))
+    press(sandbox, "ctrl", "a")
+    press(sandbox, "delete")
+    press(sandbox, "ctrl", "home")
 
 
 def _copy_sheet(sandbox: Sandbox) -> str:
-    sandbox.act(Key(keys=("ctrl", "home")))
-    sandbox.act(Key(keys=("ctrl", "shift", "end")))
+    press(sandbox, "ctrl", "home")
+    press(sandbox, "ctrl", "shift", "end")
     sandbox.act(Key(keys=("ctrl", "c")))
     return clipboard(sandbox)
 
