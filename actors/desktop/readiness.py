@@ -80,7 +80,9 @@ class Launch:
                 window_ms = self._elapsed_ms()
                 self._wait_picture()
                 return Readiness(how="window", window_ms=window_ms, ready_ms=self._elapsed_ms())
-            is_client = self._desktop.clients() > self._clients
+            clients = self._desktop.clients()
+            self._clients = min(self._clients, clients)  # one that leaves hides none that comes
+            is_client = clients > self._clients
             rested_s = rest.watch()
             if rested_s >= (REST_CLIENT_S if is_client else REST_S):
                 status = returncode()

@@ -116,9 +116,11 @@ class Session:
         return self._launcher.spawn(self.pid, argv, self._environment, log)
 
     def work(self) -> tuple[float, bool]:
-        """Processor time of its living programs, in ms, and whether one runs or waits to.
+        """Processor time of its programs, also of those that have ended, in ms; and whether one
+        runs or waits to.
 
-        One that waits for a disk is about to run.
+        One that waits for a disk is about to run. Of several threads the kernel tells so for the
+        first alone, so a page that was waited for counts as a tick of work.
         """
         ticks, is_running = 0, False
         for stat in self.path("/proc").glob("[0-9]*/stat"):
@@ -127,7 +129,7 @@ class Session:
             except (OSError, ValueError):  # it has ended meanwhile
                 continue
             is_running = is_running or state in "RD"
-            ticks += int(fields[10]) + int(fields[11])
+            ticks += int(fields[8]) + sum(map(int, fields[10:14]))
         return ticks * 1000 / os.sysconf("SC_CLK_TCK"), is_running
 
     def clients(self) -> int:

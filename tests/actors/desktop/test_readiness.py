@@ -114,6 +114,39 @@ def test_a_splash_screen_is_no_window_of_an_application() -> None:
     assert [window.title for window in desktop.windows()] == ["GIMP"]
 
 
+class Visited(Splashed):
+    """A desktop that somebody leaves, while the program comes whose window is long in coming."""
+
+    def windows(self) -> tuple[Window, ...]:
+        """None, for two seconds."""
+        return super().windows() if self.looks > 40 else ()
+
+    def wait_still(self) -> Stillness:
+        """Nothing moves, and it takes time to see that."""
+        time.sleep(0.05)
+        return super().wait_still()
+
+    def clients(self) -> int:
+        """One of three leaves, and the program comes."""
+        return (3, 2, 3)[min(2, self.looks)]
+
+
+def test_a_program_that_knows_the_x_server_is_waited_for_though_another_one_has_left_it() -> None:
+    readiness = Launch(Visited()).wait(lambda: None)
+
+    assert readiness.how == "window"
+
+
+@live
+def test_the_work_of_programs_counts_though_they_have_ended(sandbox: Sandbox) -> None:
+    sandbox.reset(make_task())
+    before_ms, _ = sandbox.work()
+
+    shell(sandbox, "sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'; true")
+
+    assert sandbox.work()[0] - before_ms > 100
+
+
 @live
 @pytest.mark.slow
 def test_chrome_and_the_relay_to_its_port_are_ready_as_osworlds_tasks_start_them(
