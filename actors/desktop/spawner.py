@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 from typing import Any
 
 from envs_node.actors.desktop import kernel
@@ -101,15 +102,16 @@ class Spawner:
 def serve(channel: socket.socket) -> None:
     """Answer requests until the channel closes, then kill every desktop."""
     spawner = Spawner()
-    while request := channel.recv(_REQUEST_BYTES_MAX):
-        handles: list[int] = []
-        try:
-            answer = spawner.answer(json.loads(request), handles)
-        except (OSError, ValueError, KeyError) as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        socket.send_fds(channel, [json.dumps(answer).encode()], handles)
-        for handle in handles:
-            os.close(handle)
+    with suppress(ConnectionError):  # the other end died in the middle of something
+        while request := channel.recv(_REQUEST_BYTES_MAX):
+            handles: list[int] = []
+            try:
+                answer = spawner.answer(json.loads(request), handles)
+            except (OSError, ValueError, KeyError) as error:
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            socket.send_fds(channel, [json.dumps(answer).encode()], handles)
+            for handle in handles:
+                os.close(handle)
     spawner.close()
 
 

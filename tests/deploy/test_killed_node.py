@@ -28,8 +28,8 @@ pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[2]
 
 
-def kill_while_launching(state: Path, after_s: float) -> int:
-    """Kill a node after so long; how many processes it had."""
+def kill_while_launching(state: Path, after_s: float, processes_min: int = 0) -> None:
+    """Kill a node after so long, and once it has so many processes."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.deploy.launching_process", str(state)],
         cwd=ROOT,
@@ -42,13 +42,15 @@ def kill_while_launching(state: Path, after_s: float) -> int:
         owner = process.stdout.readline().strip()
         assert [path.name for path in state.iterdir()] == [owner], "what was dead was swept"
         time.sleep(after_s)
+        wait_until(
+            lambda: len(descendants(process.pid)) >= processes_min, 60, f"{processes_min} processes"
+        )
         below = descendants(process.pid)
         marked = {found.pid for found, _ in processes_with(OWNER_VARIABLE, frozenset((owner,)))}
         assert marked or not below, "what is started is marked"
         process.kill()
     wait_until(lambda: not alive(below), 5, f"the end of {len(below)} processes")
     assert not list(processes_with(OWNER_VARIABLE, frozenset((owner,))))
-    return len(below)
 
 
 @pytest.mark.parametrize(
@@ -61,9 +63,9 @@ def test_a_node_killed_while_an_application_starts_leaves_nothing(
     state.mkdir(mode=0o700)
     chance = Random(kills)
 
-    counts = [kill_while_launching(state, chance.uniform(0.1, 1.5)) for _ in range(kills)]
+    for kill in range(kills):
+        kill_while_launching(state, chance.uniform(0.1, 1.5), processes_min=0 if kill else 7)
 
-    assert max(counts) > 6, "a desktop is many processes"
     assert not [place for place in mounts() if place.startswith(str(tmp_path))]
     assert len(sweep(state)) == 1, "the last one's folders"
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
@@ -84,7 +86,7 @@ def test_a_desktop_that_outlived_its_node_is_found_by_its_mark_and_swept(tmp_pat
             (swept,) = sweep(state)
 
             pids = {int(line.split()[0]) for line in swept.processes}
-            assert pids == {dead.child.pid, launcher.pid, sandbox.guest_pid}
+            assert pids >= {dead.child.pid, launcher.pid, sandbox.guest_pid}
             wait_until(lambda: not alive(below), 5, "the end of the desktop")
             assert not swept.left
             with pytest.raises(DesktopLostError):
