@@ -15,7 +15,7 @@ from envs_node.actors.desktop.session import Clone, Session
 from envs_node.messages.actions import Type
 
 _BYTES_MAX = 1 << 30
-_PATIENCE_S, _POLL_S = 5.0, 0.005
+_PATIENCE_S, _POLL_S = 20.0, 0.005
 
 
 class ForkTried(msgspec.Struct, frozen=True, kw_only=True):
