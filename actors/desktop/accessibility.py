@@ -37,7 +37,7 @@ _CHILDREN_MAX = 500
 _ITEMS_MAX = 20_000
 _PARTS_MAX = 8
 _DEPTH_MAX = 24
-_POLL_S = 0.005
+_POLL_S = 0.003
 _PREFIX = "org.a11y.atspi."
 _PROPERTIES = "org.freedesktop.DBus.Properties"
 _NULL = "/org/a11y/atspi/null"
@@ -341,23 +341,35 @@ def _string(answer: Any) -> str:
 
 def _find_bus(session_bus: str, root: str, timeout_s: float) -> Bus:
     deadline_s = time.monotonic() + timeout_s
-    address = ("org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus")
-    question = Call(*address, "GetAddress", None, (), ("s",))
-    problem: object = "the launcher does not own its name"
-    while True:
+    problem: object = "the session bus has not greeted"
+    while time.monotonic() < deadline_s:
         try:
             with contextlib.closing(Bus(session_bus)) as session:
-                answer = session.ask([question], deadline_s)[0]
-            if answer:
-                options = answer[0].partition(":")[2].split(",")
-                paths = [word[5:] for word in options if word.startswith("path=")]
-                if paths:
-                    return Bus(f"{root}{paths[0]}")
+                if path := _bus_path(session, deadline_s):
+                    return Bus(f"{root}{path}")
+                problem = "the launcher does not own its name"
         except (OSError, EOFError, DesktopLostError) as error:
             problem = error
-        if time.monotonic() > deadline_s:
-            raise DesktopLostError(f"no accessibility bus: {problem}")
         time.sleep(_POLL_S)
+    raise DesktopLostError(f"no accessibility bus: {problem}")
+
+
+def _bus_path(session: Bus, deadline_s: float) -> str:
+    """Where the accessibility bus listens, once its launcher is there.
+
+    To ask for the address sooner would have D-Bus start a second launcher.
+    """
+    name = "org.freedesktop.DBus"
+    has_owner = Call(
+        name, "/org/freedesktop/DBus", name, "NameHasOwner", "s", ("org.a11y.Bus",), ("b",)
+    )
+    address = ("org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus")
+    question = Call(*address, "GetAddress", None, (), ("s",))
+    while session.ask([has_owner], deadline_s)[0] == (False,):
+        time.sleep(_POLL_S)
+    answer = session.ask([question], deadline_s)[0]
+    options = answer[0].partition(":")[2].split(",") if answer else []
+    return next((word[5:] for word in options if word.startswith("path=")), "")
 
 
 def _child_count(item: Item) -> int:

@@ -15,7 +15,7 @@ from envs_node.actors.desktop import kernel
 from envs_node.actors.desktop.bounds import Bounds
 from envs_node.actors.desktop.root import Plan, build_root
 from envs_node.actors.desktop.usermap import UserMap
-from envs_node.actors.desktop.visitor import drop_privileges, redirect
+from envs_node.actors.desktop.visitor import drop_privileges, redirect, start
 
 _GUEST = "/usr/local/lib/envs/envs_node/actors/desktop/guest"
 _INIT = ("/usr/bin/python3", "-S", "-E", f"{_GUEST}/init.py")
@@ -36,11 +36,14 @@ class Desktop:
     bounds: Bounds
     keeper: int = 0
     """Of a clone: the process around it, which ends with it, and it with that; else 0."""
+    programs: tuple[int, ...] = ()
+    """What it was started with, as it counts."""
 
     def description(self) -> dict[str, Any]:
         """What whoever drives it has to know."""
         group, missing = self.bounds.group.folders, dict(self.bounds.missing)
-        return {"pid": self.pid, "group": group, "missing": missing}
+        programs = list(self.programs)
+        return {"pid": self.pid, "group": group, "missing": missing, "programs": programs}
 
     def destroy(self) -> None:
         """Kill it, wait until all of it is gone, and let its files go."""
@@ -52,11 +55,14 @@ class Desktop:
         self.bounds.group.remove()
 
 
-def create(plan: Plan, users: UserMap | None, bounds: Bounds) -> Desktop:
-    """Start a desktop's first process.
+def create(
+    plan: Plan, users: UserMap | None, bounds: Bounds, programs: list[dict[str, Any]]
+) -> Desktop:
+    """Start a desktop's first process, and programs in it.
 
     Args:
         users: who it is in a user namespace of its own; None where root needs none.
+        programs: as `visitor.start` takes them.
 
     Raises:
         OSError: the host refused a namespace or a mount.
@@ -65,7 +71,7 @@ def create(plan: Plan, users: UserMap | None, bounds: Bounds) -> Desktop:
     outer = os.fork()
     if outer == 0:
         ours.close()
-        _become_outer(theirs, plan, users, bounds)
+        _become_outer(theirs, plan, users, bounds, programs)
     theirs.close()
     with ours:
         try:
@@ -81,7 +87,7 @@ def create(plan: Plan, users: UserMap | None, bounds: Bounds) -> Desktop:
         try:
             # From here on the desktop's parent is this process, so it may tie its life to ours.
             ours.send(b"build")
-            handles = _hear(ours, "built")[1]
+            said, handles = _hear(ours, "built")
             # Its end of the channel closes as its program begins: only then may we look into it.
             if refusal := ours.recv(_LINE_BYTES_MAX):
                 raise OSError(refusal.decode(errors="replace"))
@@ -90,12 +96,14 @@ def create(plan: Plan, users: UserMap | None, bounds: Bounds) -> Desktop:
             for handle in handles:
                 os.close(handle)
             raise
-    return Desktop(pid=pid, stage=handles[0], bounds=bounds)
+    begun = tuple(int(number) for number in said.split())
+    return Desktop(pid=pid, stage=handles[0], bounds=bounds, programs=begun)
 
 
 def _become_outer(
-    channel: socket.socket, plan: Plan, users: UserMap | None, bounds: Bounds
-) -> NoReturn:
+    channel: socket.socket, plan: Plan, users: UserMap | None, bounds: Bounds,
+    programs: list[dict[str, Any]],
+) -> NoReturn:  # fmt: skip
     try:
         bounds.enter()
         os.setsid()
@@ -108,7 +116,7 @@ def _become_outer(
             _hear(channel, "mapped")
         inner = os.fork()
         if inner == 0:
-            _become_init(channel, plan, users, bounds)
+            _become_init(channel, plan, users, bounds, programs)
         channel.send(b"born %d" % inner)
     except BaseException as error:  # noqa: BLE001 - a forked child must never return
         channel.send(f"{type(error).__name__}: {error}".encode())
@@ -116,8 +124,9 @@ def _become_outer(
 
 
 def _become_init(
-    channel: socket.socket, plan: Plan, users: UserMap | None, bounds: Bounds
-) -> NoReturn:
+    channel: socket.socket, plan: Plan, users: UserMap | None, bounds: Bounds,
+    programs: list[dict[str, Any]],
+) -> NoReturn:  # fmt: skip
     try:
         os.setsid()  # within its process namespace, or it could not be written out
         _hear(channel, "build")
@@ -130,7 +139,9 @@ def _become_init(
         os.umask(0o022)
         drop_privileges(bounds)
         kernel.control(kernel.PDEATHSIG, signal.SIGKILL)
-        socket.send_fds(channel, [b"built"], [stage])
+        # They are born inside: nobody has to enter the desktop, or to be moved into its group.
+        begun = " ".join(str(start(program)) for program in programs)
+        socket.send_fds(channel, [f"built {begun}".encode()], [stage])
         redirect("/dev/null")
         os.closerange(3, channel.fileno())
         os.closerange(channel.fileno() + 1, 1024)

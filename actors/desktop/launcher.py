@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgspec
 import structlog
@@ -28,6 +28,16 @@ LAYERS = {f"{_FOLDER}/settings": "", f"{_FOLDER}/guest": _GUEST}
 _ANSWER_TIMEOUT_S = 30.0
 
 _log = structlog.get_logger(__name__)
+
+
+class Program(NamedTuple):
+    """What a desktop is started with."""
+
+    name: str
+    """That of its log, too."""
+    argv: Sequence[str]
+    after: Sequence[str] = ()
+    """Unix sockets: it begins when somebody listens on each."""
 
 
 class Launcher:
@@ -93,8 +103,23 @@ class Launcher:
             LauncherError: the host refused a namespace or a mount.
             DesktopLostError: the launcher's process is gone.
         """
-        request = {"verb": "create", "layers": LAYERS, "kind": msgspec.to_builtins(kind)}
-        return self.adopt(self.ask(request))
+        return self.start(kind, (), {})[0]
+
+    def start(
+        self, kind: DesktopKind, programs: Sequence[Program], env: Mapping[str, str]
+    ) -> tuple[int, Sequence[int]]:
+        """As `create`, with programs in it; their pids, as the desktop counts, come second.
+
+        One that could not be started has ended, and its log says why.
+        """
+        answer = self.ask({
+            "verb": "create", "layers": LAYERS, "kind": msgspec.to_builtins(kind),
+            "programs": [
+                {**_request(program.argv, env, program.name), "after": program.after}
+                for program in programs
+            ],
+        })  # fmt: skip
+        return self.adopt(answer), answer["programs"]
 
     def adopt(self, answer: Mapping[str, Any]) -> int:
         """Take in what its process says of a new desktop; the pid of its first process."""
@@ -112,11 +137,7 @@ class Launcher:
         Args:
             log: name of the file below `/run/share/log` that takes its output.
         """
-        request = {
-            "verb": "spawn", "pid": pid, "argv": list(argv), "env": dict(env),
-            "log": f"/run/share/log/{log}.log", "cwd": "/home/user",
-        }  # fmt: skip
-        return int(self.ask(request)["pid"])
+        return int(self.ask({"verb": "spawn", "pid": pid, **_request(argv, env, log)})["pid"])
 
     def destroy(self, pid: int) -> None:
         """Kill a desktop and wait until nothing of it is left. Twice does no harm."""
@@ -171,3 +192,11 @@ class Launcher:
         if missing and missing != self._missing and not self._is_quiet:
             _log.warning("desktop.unbounded", **missing)
         self._missing = missing
+
+
+def _request(argv: Sequence[str], env: Mapping[str, str], log: str) -> dict[str, Any]:
+    """A program, as the launcher's process is told of it."""
+    return {
+        "argv": list(argv), "env": dict(env), "log": f"/run/share/log/{log}.log",
+        "cwd": "/home/user",
+    }  # fmt: skip

@@ -11,9 +11,9 @@ import os
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from envs_node.actors.desktop import kernel
+from envs_node.actors.desktop.layer import Entry, write_layer
 from envs_node.actors.desktop.lower import Lower, mount_image, open_lower
 from envs_node.actors.desktop.patchwork import Patchwork
 from envs_node.actors.desktop.usermap import USER_ID
@@ -23,20 +23,16 @@ _DEVICES = {
     "null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9),
     "tty": (5, 0),
 }  # fmt: skip
-_MAY_WRITE = 0o222
 _TERMINALS_MAX = 128
 """Pseudo-terminals of a desktop; the host has 4096 for all."""
-
-Entry: TypeAlias = "tuple[str, int, bytes | None]"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """What a desktop's file tree is made of."""
 
-    layers: dict[str, str]
-    """Folders laid over what it stands on, each with the place it goes to; below `home/user` all
-    is the user's."""
+    entries: tuple[Entry, ...]
+    """What is laid over what it stands on."""
     disk_bytes: int
     """What the desktop may write at most, in all its places together."""
     lower: str
@@ -74,14 +70,11 @@ def build_stage(plan: Plan, fill: Callable[[str], None] = lambda _: None) -> tup
     """
     kernel.make_private()
     lower = None if plan.device else open_lower(plan.lower)
-    entries = [
-        entry for folder, place in plan.layers.items() for entry in _read_layer(folder, place)
-    ]
     kernel.mount("tmpfs", STAGE, "tmpfs", 0, f"mode=755,{_size(plan.disk_bytes // 2)}")
     for name in ("upper", "work", "root", "layer", "lower", "empty"):
         os.mkdir(f"{STAGE}/{name}", 0o755)
     lower = lower or mount_image(plan.device, f"{STAGE}/lower")
-    _write_layer(f"{STAGE}/layer", entries, lower)
+    write_layer(f"{STAGE}/layer", plan.entries, lower)
     fill(f"{STAGE}/upper")
     stage = os.open(STAGE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     if plan.is_root:
@@ -89,20 +82,6 @@ def build_stage(plan: Plan, fill: Callable[[str], None] = lambda _: None) -> tup
     else:
         Patchwork(STAGE, lower, "userxattr").lay_root()
     return stage, lower
-
-
-def _read_layer(settings: str, place: str) -> list[Entry]:
-    """Path, mode and content of each entry; read before the stage covers where they may lie."""
-    entries: list[Entry] = []
-    for folder, names, files in os.walk(settings):
-        names[:] = sorted(name for name in names if name != "__pycache__")
-        inner = os.path.join(place, os.path.relpath(folder, settings))
-        entries += [(os.path.normpath(f"{inner}/{name}"), 0o755, None) for name in names]
-        for name in files:
-            with open(f"{folder}/{name}", "rb") as source:
-                mode = 0o755 if inner.endswith("bin") else 0o644
-                entries.append((os.path.normpath(f"{inner}/{name}"), mode, source.read()))
-    return entries
 
 
 def _lay_overlay(lower: Lower) -> None:
@@ -118,29 +97,6 @@ def _lay_overlay(lower: Lower) -> None:
     folders += f",workdir={STAGE}/work"
     kernel.mount("overlay", f"{STAGE}/root", "overlay", 0, f"{options},{folders}")
     Patchwork(STAGE, lower, options).mend()
-
-
-def _write_layer(layer: str, entries: list[Entry], lower: Lower) -> None:
-    """Lay down the settings, and a folder for each that a desktop is to see empty."""
-    for place in lower.hidden:
-        os.makedirs(f"{layer}/{place}", exist_ok=True)
-    os.makedirs(f"{layer}/home/user", exist_ok=True)
-    for path, mode, content in entries:
-        target = f"{layer}/{path}"
-        if content is None:
-            os.makedirs(target, exist_ok=True)
-        else:
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "xb") as sink:
-                sink.write(content)
-        os.chmod(target, mode)
-    for folder, _, files in os.walk(layer):
-        is_users = f"{folder}/".startswith(f"{layer}/home/user/")
-        for path in (folder, *(f"{folder}/{name}" for name in files)):
-            if is_users:
-                os.chown(path, USER_ID, USER_ID)
-            elif os.geteuid() != 0:
-                os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) & ~_MAY_WRITE)
 
 
 def _close_folders(lower: Lower) -> None:

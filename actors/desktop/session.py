@@ -17,12 +17,12 @@ from envs_node.actors.desktop.errors import DesktopLostError, LauncherError, Set
 from envs_node.actors.desktop.guest import relay
 from envs_node.actors.desktop.input import Input
 from envs_node.actors.desktop.kind import DesktopKind, SessionName
-from envs_node.actors.desktop.launcher import Launcher
+from envs_node.actors.desktop.launcher import Launcher, Program
 from envs_node.actors.desktop.quiet import Quiet
 from envs_node.actors.desktop.screen import Screen
 from envs_node.actors.desktop.sessions.gnome import Gnome
 from envs_node.actors.desktop.sessions.openbox import Openbox
-from envs_node.actors.desktop.sessions.shell import SESSION_BUS, Shell
+from envs_node.actors.desktop.sessions.shell import SESSION_BUS, X_SOCKET, Shell
 from envs_node.actors.desktop.settle import wait_still
 from envs_node.actors.desktop.xorg import server_argv
 from envs_node.actors.desktop.xserver import XConnection
@@ -31,7 +31,9 @@ START_TIMEOUT_S = 20.0
 SHELLS: Mapping[SessionName, Shell] = {"openbox": Openbox(), "gnome": Gnome()}
 _POLL_S = 0.003
 _LOG_BYTES = 300
-X_SOCKET = "/tmp/.X11-unix/X0"
+_GUEST = ("/usr/bin/python3", "-E", "-m", "envs_node.actors.desktop.guest.server")
+_ACCESSIBILITY = "atspi"
+"""No part that must stay: D-Bus may start a second one, and the first then ends."""
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/games",
     "HOME": "/home/user", "USER": "user", "LOGNAME": "user", "SHELL": "/bin/bash",
@@ -74,9 +76,12 @@ class Session:
         self._environment = {**ENVIRONMENT, **self._shell.environment}
         if kind.allowed_hosts:
             self._environment.update(network.ENVIRONMENT)
-        self.pid = clone.pid if clone else launcher.create(kind)
+        self._parts: dict[str, int] = {}
+        if clone:
+            self.pid, self._parts = clone.pid, dict(clone.parts)
+        else:
+            self._create()
         self._group = launcher.group(self.pid)
-        self._parts: dict[str, int] = dict(clone.parts) if clone else {}
         self._closers: list[AccessibilityBus | XConnection | Screen | network.Bridge] = []
         try:
             with self.watched():
@@ -205,25 +210,34 @@ class Session:
         while self._closers:
             self._closers.pop().close()
 
+    def _programs(self) -> tuple[Program, ...]:
+        bus = ("dbus-daemon", "--config-file=/etc/envs/session.conf", "--nofork", "--nopidfile")
+        accessibility = ("/usr/libexec/at-spi-bus-launcher", "--launch-immediately", "--a11y=1")
+        return (
+            Program("xserver", server_argv(self.kind, needs_gl=self._shell.needs_gl)),
+            Program("dbus", bus),
+            Program(_ACCESSIBILITY, accessibility, after=(SESSION_BUS,)),
+            *self._shell.programs,
+            Program("guest", _GUEST),
+        )
+
+    def _create(self) -> None:
+        """Start it with all its parts at once: each waits in there for what it needs."""
+        programs = self._programs()
+        self.pid, numbers = self._launcher.start(self.kind, programs, self._environment)
+        self._parts = {
+            program.name: number
+            for program, number in zip(programs, numbers, strict=True)
+            if program.name != _ACCESSIBILITY
+        }
+
     def _start(self) -> None:
-        self.begin("xserver", *server_argv(self.kind, needs_gl=self._shell.needs_gl))
-        bus = ("--config-file=/etc/envs/session.conf", "--nofork", "--nopidfile")
-        self.begin("dbus", "dbus-daemon", *bus)
-        self._shell.prepare(self)
         if self.kind.allowed_hosts:
             self._open_bridge()
             self.begin("network", *network.RELAY)
             log = self.path("/run/share/log/network.log")
             self._wait(lambda: "listening" in log.read_text(), "no way out", START_TIMEOUT_S)
-        guest = "envs_node.actors.desktop.guest.server"
-        self.begin("guest", "/usr/bin/python3", "-E", "-m", guest)
-        self.wait_path(SESSION_BUS)
-        # No part that must stay: D-Bus may start a second one, and the first then ends.
-        self.spawn(
-            ["/usr/libexec/at-spi-bus-launcher", "--launch-immediately", "--a11y=1"], "atspi"
-        )
         self._connect_display()
-        self._shell.start(self)
         self.input.wake()
         self._connect_buses()
         name = f"the {self.kind.session} session was not ready"

@@ -20,6 +20,7 @@ from envs_node.actors.desktop.birth import Desktop, create
 from envs_node.actors.desktop.bounds import make_bounds
 from envs_node.actors.desktop.cgroups import find_place
 from envs_node.actors.desktop.fork.keeping import Forks
+from envs_node.actors.desktop.layer import read_layers
 from envs_node.actors.desktop.lower import Images
 from envs_node.actors.desktop.root import Plan
 from envs_node.actors.desktop.usermap import UserMap, choose_map, may_mount
@@ -43,7 +44,7 @@ class Spawner:
         """Do what is asked for; a descriptor put into `handles` goes with the answer."""
         match request["verb"]:
             case "create":
-                desktop = self._create(request["layers"], request["kind"])
+                desktop = self._create(request)
                 self._desktops[desktop.pid] = desktop
                 return desktop.description()
             case "spawn":
@@ -79,19 +80,21 @@ class Spawner:
             self._desktops.popitem()[1].destroy()
         self._place.close()
 
-    def _create(self, layers: dict[str, str], kind: dict[str, Any]) -> Desktop:
+    def _create(self, request: dict[str, Any]) -> Desktop:
         if not self._is_root and self._users is None:
             self._users = choose_map()
+        kind = request["kind"]
         bounds = make_bounds(self._place, kind)
         try:
-            return create(self._plan(layers, kind), self._users, bounds)
+            plan = self._plan(request["layers"], kind)
+            return create(plan, self._users, bounds, request["programs"])
         except OSError:
             bounds.group.remove()
             raise
 
     def _plan(self, layers: dict[str, str], kind: dict[str, Any]) -> Plan:
         return Plan(
-            layers=layers,
+            entries=read_layers(layers),
             disk_bytes=int(kind["limits"]["disk_bytes"]),
             lower=kind["lower"],
             device=self._images.attach(kind["lower"]),

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import time
 from typing import Any, NoReturn
 
 from envs_node.actors.desktop import kernel
 from envs_node.actors.desktop.bounds import Bounds
 from envs_node.actors.desktop.usermap import USER_ID
+
+_POLL_S = 0.002
 
 
 def spawn(request: dict[str, Any], bounds: Bounds) -> int:
@@ -27,6 +31,42 @@ def spawn(request: dict[str, Any], bounds: Bounds) -> int:
     if error or not number:
         raise OSError(f"{request['argv'][0]}: {error or 'did not start'}")
     return int(number)
+
+
+def start(program: dict[str, Any]) -> int:
+    """Start a program from a process that is inside, and unprivileged, already; its number.
+
+    Args:
+        program: `argv`, `env`, `log`, `cwd` as in a request; and `after`, unix sockets: it begins
+            when somebody listens on each. What goes wrong stands in its log.
+    """
+    number = os.fork()
+    if number == 0:
+        _become_part(program)
+    return number
+
+
+def _become_part(program: dict[str, Any]) -> NoReturn:
+    try:
+        os.setsid()
+        redirect(program["log"])
+        os.closerange(3, 1024)
+        for path in program["after"]:
+            _wait_listening(path)
+        _execute(program)
+    except BaseException as error:  # noqa: BLE001 - a forked child must never return
+        os.write(2, f"{program['argv'][0]}: {error}\n".encode())
+    os._exit(127)
+
+
+def _wait_listening(path: str) -> None:
+    """Whoever waits for this ends with the desktop, and the desktop when that takes too long."""
+    while True:
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                return probe.connect(path)
+            except (FileNotFoundError, ConnectionRefusedError):
+                time.sleep(_POLL_S)
 
 
 def _become_visitor(request: dict[str, Any], bounds: Bounds, writer: int) -> NoReturn:
@@ -53,10 +93,14 @@ def _become_program(request: dict[str, Any], bounds: Bounds) -> NoReturn:
     os.umask(0o022)
     drop_privileges(bounds)
     redirect(request["log"])
-    os.chdir(request["cwd"])
+    _execute(request)
+
+
+def _execute(program: dict[str, Any]) -> NoReturn:
+    os.chdir(program["cwd"])
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec keeps that
         signal.signal(number, signal.SIG_DFL)
-    os.execvpe(request["argv"][0], request["argv"], request["env"])
+    os.execvpe(program["argv"][0], program["argv"], program["env"])
 
 
 def drop_privileges(bounds: Bounds) -> None:

@@ -8,13 +8,14 @@ on the windows instead of the overview and takes the clock off the panel.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from jeepney import DBusAddress, MessageType, Properties
 from jeepney.io.blocking import DBusConnection
 
 from envs_node.actors.desktop.bus import connect_bus
-from envs_node.actors.desktop.sessions.shell import SESSION_BUS, Ground
+from envs_node.actors.desktop.launcher import Program
+from envs_node.actors.desktop.sessions.shell import SESSION_BUS, X_SOCKET, Ground
 
 _SYSTEM_BUS = "/run/user/1000/system-bus"
 _ANSWER_S = 1.0
@@ -31,15 +32,18 @@ class Gnome:
     needs_gl = True
     quiet_ms = 200
     start_timeout_s = 60.0
-
-    def prepare(self, ground: Ground) -> None:
-        """Start a system bus, on which nobody is: the shell asks it for logind and polkit."""
-        argv = ("--config-file=/etc/envs/system.conf", "--nofork", "--nopidfile")
-        ground.begin("system-bus", "dbus-daemon", *argv)
-
-    def start(self, ground: Ground) -> None:
-        """Start the shell, which is the window manager too."""
-        ground.begin("wm", "gnome-shell", "--x11", "--sm-disable")
+    programs: Sequence[Program] = (
+        # A system bus, on which nobody is: the shell asks it for logind and polkit.
+        Program(
+            "system-bus",
+            ("dbus-daemon", "--config-file=/etc/envs/system.conf", "--nofork", "--nopidfile"),
+        ),
+        # The shell is the window manager too.
+        Program(
+            "wm", ("gnome-shell", "--x11", "--sm-disable"),
+            after=(X_SOCKET, SESSION_BUS, _SYSTEM_BUS),
+        ),
+    )  # fmt: skip
 
     def is_ready(self, ground: Ground) -> bool:
         """Whether it manages windows, has painted, and answers on the bus."""

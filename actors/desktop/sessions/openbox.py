@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from envs_node.actors.desktop.sessions.shell import Ground
+from envs_node.actors.desktop.launcher import Program
+from envs_node.actors.desktop.sessions.shell import X_SOCKET, Ground
 
 
 class Openbox:
@@ -14,14 +15,12 @@ class Openbox:
     needs_gl = False
     quiet_ms = 0
     start_timeout_s = 20.0
-
-    def prepare(self, ground: Ground) -> None:
-        """There is nothing."""
-
-    def start(self, ground: Ground) -> None:
-        """Start the window manager."""
-        argv = ("openbox", "--sm-disable", "--config-file", "/etc/xdg/openbox/rc.xml")
-        ground.begin("wm", *argv)
+    programs: Sequence[Program] = (
+        Program(
+            "wm", ("openbox", "--sm-disable", "--config-file", "/etc/xdg/openbox/rc.xml"),
+            after=(X_SOCKET,),
+        ),
+    )  # fmt: skip
 
     def is_ready(self, ground: Ground) -> bool:
         """Whether it has taken the screen."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from envs_node.actors.desktop.launcher import Program
 from envs_node.actors.desktop.screen import Screen
 from envs_node.actors.desktop.xserver import XConnection
 
+X_SOCKET = "/tmp/.X11-unix/X0"
 SESSION_BUS = "/run/user/1000/bus"
 
 
@@ -17,9 +19,6 @@ class Ground(Protocol):
 
     connection: XConnection
     screen: Screen
-
-    def begin(self, part: str, *argv: str) -> None:
-        """Start a program without which the desktop is lost."""
 
     def path(self, inner: str) -> Path:
         """A path of the desktop, as this host sees it."""
@@ -35,12 +34,8 @@ class Shell(Protocol):
     quiet_ms: int
     """How long the picture must stand still before the desktop is ready; 0 for no wait."""
     start_timeout_s: float
-
-    def prepare(self, ground: Ground) -> None:
-        """Start what needs no X server."""
-
-    def start(self, ground: Ground) -> None:
-        """Start what needs one."""
+    programs: Sequence[Program]
+    """What is started beside the X server and the session bus. Without these it is no desktop."""
 
     def is_ready(self, ground: Ground) -> bool:
         """Whether it answers and has painted."""

@@ -173,4 +173,4 @@ async def test_cancelled_while_a_desktop_is_made_it_leaves_none(launcher: Launch
     def left() -> set[int]:
         return set(children(launcher.pid)) - others
 
-    assert await trio.to_thread.run_sync(wait_until, lambda: not left()), left()
+    assert await trio.to_thread.run_sync(wait_until, lambda: not left(), 60.0), left()

@@ -204,7 +204,7 @@ def test_no_more_desktops_start_at_once_than_the_limit() -> None:
             self.guard, self.now, self.most = threading.Lock(), 0, 0
             self.gate = threading.Semaphore(0)
 
-        def create(self, kind: DesktopKind) -> int:
+        def start(self, *_what: object) -> int:
             with self.guard:
                 self.now += 1
                 self.most = max(self.most, self.now)
