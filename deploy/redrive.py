@@ -65,7 +65,7 @@ def find_leaf(folder: RunFolder, branch: str, lease: int | None = None) -> LeafR
         BranchUnknownError: there is none; names near ones, or the leases there are.
         JournalError: the journal is missing or damaged.
     """
-    leaves = list(_leaves(read_journal(folder.journal, strict=False)))
+    leaves = list(recorded_leaves(folder))
     mine = [leaf for leaf in leaves if leaf.branch_id == branch]
     if not mine:
         raise BranchUnknownError(_unknown(folder, branch, [leaf.branch_id for leaf in leaves]))
@@ -77,6 +77,15 @@ def find_leaf(folder: RunFolder, branch: str, lease: int | None = None) -> LeafR
         return under[-1]
     judged = [leaf for leaf in mine if leaf.verdict is not None]
     return (judged or mine)[-1]
+
+
+def recorded_leaves(folder: RunFolder) -> Iterable[LeafReached]:
+    """The reports of all branches, in order.
+
+    Raises:
+        JournalError: the journal is missing or damaged.
+    """
+    return _leaves(read_journal(folder.journal, strict=False))
 
 
 def find_task(folder: RunFolder, leaf: LeafReached) -> Task:
@@ -194,6 +203,7 @@ def _assignment(leaf: LeafReached, task: Task) -> Assign:
         prefix=tuple(map(_prefix_step, leaf.steps)),
         steps_max=len(leaf.steps),
         keep_frames="all",
+        start=leaf.steps[0].observation.signature if leaf.steps else None,
     )
 
 

@@ -37,6 +37,10 @@ class SearchSummary(msgspec.Struct, frozen=True, kw_only=True):
     replays: int
     replay_mismatches: int
     replay_mismatch_rate: float
+    states_compared: int
+    """Of replays and of copies, with the record of them."""
+    states_equal: int
+    states_masked: int
     reassigned: int
     lost: int
     states: dict[str, int]
@@ -103,6 +107,9 @@ def summarise_search(progress: Progress, desktops: int) -> SearchSummary:
         replays=replays,
         replay_mismatches=mismatches,
         replay_mismatch_rate=mismatches / replays if replays else 0.0,
+        states_compared=_sum(tasks, "states_compared"),
+        states_equal=_sum(tasks, "states_equal"),
+        states_masked=_sum(tasks, "states_masked"),
         reassigned=_sum(tasks, "reassigned"),
         lost=_sum(tasks, "lost"),
         states=dict(sorted(Counter(task.state for task in tasks).items())),

@@ -48,6 +48,18 @@ Cut: TypeAlias = Literal["children", "depth", "nodes", "time", "size", "list"]
 many things, too slow or too large an answer, more elements than are listed."""
 
 
+class WindowBox(msgspec.Struct, frozen=True, array_like=True):
+    """Where a top-level window is, and whose."""
+
+    app_class: str
+    """Instance and class, as `WM_CLASS` words them."""
+    x: int
+    y: int
+    width: int
+    height: int
+    is_hidden: bool = False
+
+
 class Signature(msgspec.Struct, frozen=True, kw_only=True):
     """What two desktops must share to stand in the same state."""
 
@@ -61,9 +73,11 @@ class Signature(msgspec.Struct, frozen=True, kw_only=True):
     focus: str
     """Title of the window with the keyboard focus."""
     elements: str
-    """Digest of the element list's roles, names, values and states."""
+    """Digest of the element list's roles, names, values and states, but for what is masked."""
     files: str
     """Digest of the working files: what lies in the user's home, hidden files left out."""
+    boxes: tuple[WindowBox, ...] = ()
+    """Of the windows, in their order; empty in old records, and then not compared."""
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):

@@ -124,6 +124,8 @@ class Assign(Message, frozen=True, kw_only=True):
     support_min: int = 2
     """So many proposals make a bucket worth a branch of its own."""
     keep_frames: KeepFrames = "certified"
+    start: Signature | None = None
+    """What the desktop showed when the prefix was recorded; None where nobody has seen that."""
     search_id: int = 0
     """Tells this search from that of the same task in any other run."""
 
@@ -192,7 +194,7 @@ class ReplayCheck(msgspec.Struct, frozen=True, kw_only=True):
     """How a replay compared with the record."""
 
     steps: int = 0
-    """Steps compared."""
+    """States compared: the start, where it was recorded, and where each step led."""
     equal: int = 0
     masked: int = 0
     """Equal but for a few tiles of the picture."""
@@ -201,6 +203,13 @@ class ReplayCheck(msgspec.Struct, frozen=True, kw_only=True):
     diverged_at: int = -1
     """The first step that differed, from 0; -1 for none."""
     difference: str = ""
+    is_start_off: bool = False
+    """The start differed already: `difference` says how."""
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether it came to stand in another state."""
+        return self.is_start_off or self.diverged_at >= 0
 
 
 class LeafReached(Message, frozen=True, kw_only=True):
@@ -260,6 +269,10 @@ class TaskProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Actions of branches that broke; no budget pays for them."""
     replays: int = 0
     replay_mismatches: int = 0
+    states_compared: int = 0
+    """Of replays and of copies, with the record of them."""
+    states_equal: int = 0
+    states_masked: int = 0
     verdicts: tuple[tuple[str, int], ...] = ()
     """Verdict class and count."""
     rollouts: tuple[tuple[bool, bool], ...] = ()

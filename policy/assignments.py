@@ -7,6 +7,7 @@ import hashlib
 import msgspec
 
 from envs_node.messages.base import ActorName, BranchId
+from envs_node.messages.desktop import Signature
 from envs_node.messages.lifecycle import SearchSettings
 from envs_node.messages.search import Assign, BranchKind, Bucket, LeafReached, PrefixStep
 from envs_node.messages.tasks import Task
@@ -34,9 +35,17 @@ class Assignments:
         is_greedy: bool = False,
         temperature: float = 0.0,
         source: LeafReached | None = None,
+        start: Signature | None = None,
     ) -> Branch:
-        """Make a branch; `number` is the look or the rollout that it is."""
+        """Make a branch.
+
+        Args:
+            number: the look or the rollout that it is.
+            start: what was seen before the prefix, unless its source says so.
+        """
         self._count += 1
+        if source is not None and source.steps:
+            start = source.steps[0].observation.signature
         settings = self._settings
         assign = Assign(
             branch_id=BranchId(f"{self._task.id}#{self._count}"),
@@ -55,6 +64,7 @@ class Assignments:
             fingerprint=settings.fingerprint,
             support_min=settings.support_min,
             keep_frames=settings.keep_frames,
+            start=start,
             search_id=self.search_id,
         )
         seed = _seed_of(settings.seed, self._task.id, kind, origin_of(assign), number)

@@ -41,6 +41,9 @@ class Tally:
         self.wasted_actions = 0
         self.replays = 0
         self.replay_mismatches = 0
+        self.states_compared = 0
+        self.states_equal = 0
+        self.states_masked = 0
         self.verdicts: dict[str, int] = {}
         self.rollouts: dict[int, tuple[bool, bool]] = {}
 
@@ -66,7 +69,10 @@ class Tally:
             self.new_actions += leaf.cost.new_actions
         if leaf.replay.steps:
             self.replays += 1
-            self.replay_mismatches += int(leaf.replay.diverged_at >= 0)
+            self.replay_mismatches += int(leaf.replay.has_diverged)
+            self.states_compared += leaf.replay.steps
+            self.states_equal += leaf.replay.equal
+            self.states_masked += leaf.replay.masked
         if leaf.verdict is None:
             return
         name = leaf.verdict.verdict
@@ -111,6 +117,9 @@ class Tally:
             wasted_actions=self.wasted_actions,
             replays=self.replays,
             replay_mismatches=self.replay_mismatches,
+            states_compared=self.states_compared,
+            states_equal=self.states_equal,
+            states_masked=self.states_masked,
             verdicts=tuple(sorted(self.verdicts.items())),
             rollouts=tuple(self.rollouts[number] for number in sorted(self.rollouts)),
             detail=end or waits_for,

@@ -250,7 +250,8 @@ class TaskSearch:
             return None
         _, path, bucket = best
         self._tree.take(path, bucket.fingerprint)
-        return self._assignments.make("explore", prefix=self._tree.prefix(path), strike_off=bucket)
+        prefix, start = self._tree.prefix(path), self._tree.start() if path else None
+        return self._assignments.make("explore", prefix=prefix, strike_off=bucket, start=start)
 
     def _why_over(self) -> str:
         spent = Spent(

@@ -144,6 +144,11 @@ class Tree:
             product *= bucket.support / bucket.samples if bucket else 1.0
         return product
 
+    def start(self) -> Signature | None:
+        """What the start looks like; None before anybody has asked the policy there."""
+        root = self._nodes.get(())
+        return root.signature if root else None
+
     def prefix(self, path: Path) -> tuple[PrefixStep, ...]:
         """The actions that lead to a node, each with the state it must reach.
 

@@ -37,6 +37,11 @@ POINTS_MAX = 500
 _UP, _DOWN, _LEFT, _RIGHT = 4, 5, 6, 7
 _DELIVERY_S = 1.0
 """So long an action waits for the application to take it in. One that is busy takes longer."""
+_CLICKS_APART_S = 0.9
+"""Longer than any toolkit takes two clicks for one double click (`gtk-double-click-time` and kin).
+A policy thinks longer than that between two clicks, and a replay does not: it must wait."""
+_NEAR_PX = 16
+_CORNER_S = 0.3
 _DRAG_PARTS = 8
 """Toolkits start a drag only after several motions beyond their threshold."""
 
@@ -56,6 +61,7 @@ class Input:
         self._devices = Devices(self._display)
         self._delivery = Delivery(self._display, path)
         self._keyboard = Keyboard(self._display, self._devices, self._delivery)
+        self._clicked_s, self._clicked_at = 0.0, (-_NEAR_PX, -_NEAR_PX)
 
     def wake(self) -> None:
         """Use each device once: the first event makes the server switch its keymap."""
@@ -86,6 +92,8 @@ class Input:
                 self._perform(action)
             finally:
                 self._devices.settle()
+                if isinstance(action, Click | MouseDown | MouseUp | Drag):
+                    self._clicked_s, self._clicked_at = time.monotonic(), _points_of(action)[-1]
             self._delivery.is_done(_DELIVERY_S)
         except LOST as error:
             raise DesktopLostError(f"the X server is gone: {error}") from error
@@ -142,6 +150,8 @@ class Input:
         keysyms_of_chord(keys)
 
     def _perform(self, action: Action) -> None:
+        if isinstance(action, Click | MouseDown | Drag):
+            self._part_clicks(*_points_of(action)[0])
         match action:
             case Click(x=x, y=y) | Scroll(x=x, y=y):
                 self._devices.move(x, y)
@@ -179,6 +189,12 @@ class Input:
             case Finish() | Fail():
                 self._devices.drop_all()
 
+    def _part_clicks(self, x: int, y: int) -> None:
+        """Wait until a press here can no longer be taken for one click with the last."""
+        left, top = self._clicked_at
+        if abs(x - left) < _NEAR_PX and abs(y - top) < _NEAR_PX:
+            time.sleep(max(0.0, self._clicked_s + _CLICKS_APART_S - time.monotonic()))
+
     def _drag(self, action: Drag) -> None:
         start = action.path[0]
         self._devices.move(start.x, start.y)
@@ -190,6 +206,8 @@ class Input:
                 y = before.y + (after.y - before.y) * part // _DRAG_PARTS
                 self._devices.move(x, y)
                 self._display.sync()
+            # Who is busy would ask where the pointer is by then, and never hear of this corner.
+            self._delivery.is_done(_CORNER_S)
 
 
 def _points_of(action: Action) -> list[tuple[int, int]]:

@@ -31,12 +31,17 @@ QUIET_MS = {
 """By the beginning of a window's class. Who is not listed has not been measured."""
 QUIET_UNKNOWN_MS = 650
 """For applications that nobody has measured: as long as the slowest."""
+MENU_MS = 300
+"""GTK opens what lies below a menu's item 225 ms after the item is chosen, and no setting tells it
+not to."""
 _CAPS_MS = {"libreoffice": 4000, "soffice": 4000}
 
 
-def quiet_window(app_classes: Iterable[str]) -> Quiet:
-    """The longest window that any of these window classes asks for."""
+def quiet_window(app_classes: Iterable[str], *, has_menu: bool = False) -> Quiet:
+    """The longest window that any of these window classes asks for, or that an open menu does."""
     quiets = [_quiet_of(words) for words in app_classes]
+    if has_menu:
+        quiets.append(Quiet(app_class="an open menu", quiet_ms=MENU_MS))
     return max(quiets, key=lambda quiet: quiet.quiet_ms, default=Quiet())
 
 

@@ -252,16 +252,17 @@ class Sandbox:
 
         def find_quiet() -> Quiet:
             windows = session.connection.windows()
-            return quiet_window(window.app_class for window in windows if not window.is_hidden)
+            shown = (window.app_class for window in windows if not window.is_hidden)
+            return quiet_window(shown, has_menu=session.connection.has_menu())
 
         def digest() -> str:
             frame = session.screen.digest()
-            if frame != shown[-1]:
-                shown[:] = [frame]
+            if frame != filmed[-1]:
+                filmed[:] = [frame]
                 self.films.show(session.screen.grab)
             return frame
 
-        shown = [""]
+        filmed = [""]
         return wait_still(digest, find_quiet, session.work, look)
 
     def _read(self) -> None:

@@ -20,7 +20,8 @@ import xxhash
 
 from envs_node.actors.desktop.screen import Pixels, frame_digest, tile_digests
 from envs_node.actors.desktop.xserver import Window
-from envs_node.messages.desktop import Element, Signature
+from envs_node.messages.desktop import Element, Signature, WindowBox
+from envs_node.policy.masks import ELEMENT_MASKS, ElementMask, is_of
 
 _FILES_MAX = 10_000
 _DEPTH_MAX = 64
@@ -60,16 +61,62 @@ def sign(
     """
     pixels = (pixels.view(np.uint32) & np.uint32(0x00FFFFFF)).view(np.uint8)
     tiles, columns = tile_digests(pixels)
-    told = [(e.role, e.name, e.value, e.states) for e in elements]
     return Signature(
         frame=frame_digest(pixels),
         tiles=tiles,
         columns=columns,
         windows=tuple(window.title for window in windows),
         focus=next((window.title for window in windows if window.id == focused), ""),
-        elements=xxhash.xxh3_128_hexdigest(msgspec.msgpack.encode(told)),
+        elements=elements_digest(elements, windows),
         files=files_digest(home),
+        boxes=tuple(
+            WindowBox(w.app_class, w.x, w.y, w.width, w.height, w.is_hidden) for w in windows
+        ),
     )
+
+
+def elements_digest(
+    elements: Sequence[Element],
+    windows: Sequence[Window],
+    masks: Sequence[ElementMask] = ELEMENT_MASKS,
+) -> str:
+    """Digest of what elements say of themselves, but for what is masked."""
+    told = (_told(element, windows, masks) for element in elements)
+    return xxhash.xxh3_128_hexdigest(msgspec.msgpack.encode([row for row in told if row]))
+
+
+def _told(
+    element: Element, windows: Sequence[Window], masks: Sequence[ElementMask]
+) -> tuple[str, str, str, tuple[str, ...]] | None:
+    """What counts of an element; None if nothing does."""
+    role, name, value, states = element.role, element.name, element.value, element.states
+    mine = [mask for mask in masks if not mask.roles or role in mask.roles]
+    app_class = _class_at(element, windows) if mine else ""
+    for mask in mine:
+        if not is_of(app_class, mask.app_class):
+            continue
+        match mask.part:
+            case "whole":
+                return None
+            case "name":
+                name = ""
+            case "value":
+                value = ""
+            case "states":
+                states = ()
+    return role, name, value, states
+
+
+def _class_at(element: Element, windows: Sequence[Window]) -> str:
+    """Class of the topmost window that an element's middle lies in."""
+    x, y = element.x + element.width / 2, element.y + element.height / 2
+    for window in reversed(windows):
+        is_inside = (
+            window.x <= x < window.x + window.width and window.y <= y < window.y + window.height
+        )
+        if is_inside and not window.is_hidden:
+            return window.app_class
+    return ""
 
 
 def files_digest(home: Path) -> str:

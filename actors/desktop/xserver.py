@@ -7,6 +7,7 @@ import select
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
 from typing import Any
@@ -26,6 +27,7 @@ _WINDOWS_MAX = 128
 """The topmost are told of."""
 _PROPERTY_WORDS_MAX = 4096
 _TEXT_CHARACTERS_MAX = 1000
+_MENU_KINDS = ("DROPDOWN_MENU", "POPUP_MENU", "MENU", "COMBO")
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +84,20 @@ class XConnection:
         ids = _words(self._property(self.root, "_NET_CLIENT_LIST_STACKING"))
         found = (self._describe(number) for number in ids[-_WINDOWS_MAX:])
         return tuple(window for window in found if window is not None)
+
+    def has_menu(self) -> bool:
+        """Whether a menu is open."""
+        kinds = {self._atom(f"_NET_WM_WINDOW_TYPE_{name}") for name in _MENU_KINDS}
+        try:
+            for child in self.root.query_tree().children:
+                if kinds.isdisjoint(_words(self._property(child, "_NET_WM_WINDOW_TYPE"))):
+                    continue
+                with suppress(error.XError):  # it is gone
+                    if child.get_attributes().map_state == X.IsViewable:
+                        return True
+        except LOST as problem:
+            raise DesktopLostError(f"the X server is gone: {problem}") from problem
+        return False
 
     def focused(self) -> int:
         """Id of the active window; 0 for none."""

@@ -18,7 +18,7 @@ from envs_node.actors.replay.forks import ForkPrices, actions_of
 from envs_node.actors.replay.surroundings import Surroundings
 from envs_node.messages.actions import Fail, Finish
 from envs_node.messages.base import ActorName, BranchId, DesktopId
-from envs_node.messages.desktop import Observation
+from envs_node.messages.desktop import Observation, Signature
 from envs_node.messages.search import (
     Assign,
     Bucket,
@@ -84,6 +84,11 @@ class ReplayActor(Actor[Drive]):
         copied = await self._others.reset(task, record, actions_of(assign))
         if assign.kind == "gate":
             return await self._leaf("replayed", task, record)
+        difference = self._compare(assign.start, record) if assign.prefix else ""
+        if difference:
+            record.started_apart(difference)
+            if assign.kind != "certify":
+                return record.diverged(difference)
         for step, seen in zip(assign.prefix, copied, strict=False):
             difference = self._take_over(step, seen, record)
             if difference:
@@ -103,7 +108,7 @@ class ReplayActor(Actor[Drive]):
     def _take_over(self, step: PrefixStep, seen: Observation, record: BranchRecord) -> str:
         """Count a step that a copy has behind it; how what was seen differs from the record."""
         record.forked(record.bucket_of(step), seen, self._prices.step_ms)
-        return self._compare(step, record)
+        return self._compare(step.reached, record)
 
     async def _replay_step(self, step: PrefixStep, record: BranchRecord) -> str:
         """Replay one action; return how the state differs from the record, empty if it does not."""
@@ -114,12 +119,13 @@ class ReplayActor(Actor[Drive]):
         if not await self._others.act(bucket, record, is_replayed=True):
             record.is_refused = True
             return "the desktop refuses the action"
-        return self._compare(step, record)
+        return self._compare(step.reached, record)
 
-    def _compare(self, step: PrefixStep, record: BranchRecord) -> str:
-        if step.reached is None:
+    def _compare(self, recorded: Signature | None, record: BranchRecord) -> str:
+        """How the state differs from the record, empty if it does not or there is none."""
+        if recorded is None:
             return ""
-        outcome, difference = compare(step.reached, record.observation.signature)
+        outcome, difference = compare(recorded, record.observation.signature)
         record.compared(outcome)
         return difference if outcome == "diverged" else ""
 

@@ -212,10 +212,16 @@ class BranchRecord:
 
     def strayed(self, difference: str) -> None:
         """A replay came to stand in another state; the first time is told."""
-        if self._replay.diverged_at < 0:
+        if not self._replay.has_diverged:
             self._replay = msgspec.structs.replace(
                 self._replay, diverged_at=self.depth - 1, difference=difference
             )
+
+    def started_apart(self, difference: str) -> None:
+        """A replay began in another state than the one that was recorded."""
+        self._replay = msgspec.structs.replace(
+            self._replay, is_start_off=True, difference=difference
+        )
 
     def diverged(self, difference: str) -> LeafReached:
         """The report of a replay that came to stand in another state, and ended there."""

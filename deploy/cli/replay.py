@@ -9,6 +9,7 @@ import msgspec
 import tyro
 
 from envs_node.deploy.cli.console import show
+from envs_node.deploy.cli.drift import show_drift
 from envs_node.deploy.cli.redrive import redrive_branch
 from envs_node.deploy.cli.stepping import step_on_terminal, step_text
 from envs_node.deploy.cli.verb import Verb
@@ -22,7 +23,8 @@ from envs_node.deploy.stepping import step_through
 class Replay(Verb, frozen=True, kw_only=True):
     """Re-run a run's journal against fresh actors and compare every decision.
 
-    With --until or --step: stop at an entry, or at each. With --branch: drive it on a desktop.
+    With --until or --step: stop at an entry, or at each. With --branch: drive it on a desktop. With
+    --drift: how replays and copies compared with their records when the run was on.
     """
 
     folder: tyro.conf.Positional[Path]
@@ -41,11 +43,16 @@ class Replay(Verb, frozen=True, kw_only=True):
     given."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE.png")] = None
     """Draw the branch there, recorded and now side by side."""
+    drift: bool = False
+    """By application, how the states of replays and copies compared with their records."""
     json: bool = False
     """Print the report as JSON."""
 
     def run(self) -> int:
-        """Replay; 1 when a decision or a state differs, or the journal is damaged."""
+        """Replay; 1 when a decision or a state differs, or the journal is damaged.
+
+        A drift is a report of what was, and 0 whatever it says.
+        """
         self._check()
         if self.branch:
             return redrive_branch(
@@ -54,6 +61,10 @@ class Replay(Verb, frozen=True, kw_only=True):
         journals = sorted(self.folder.rglob("journal")) if self.folder.is_dir() else []
         if not journals:
             raise RunFolderError(f"{self.folder} is no run: it has no journal")
+        if self.drift:
+            return show_drift(
+                [RunFolder(journal.parent) for journal in journals], as_json=self.json
+            )
         # Actors that live again tell their story again; it was told when the run was on.
         with keep_logs(node="replay", to_stderr=False):
             if self.step or self.until is not None:
@@ -63,6 +74,8 @@ class Replay(Verb, frozen=True, kw_only=True):
     def _check(self) -> None:
         if self.branch and (self.actor or self.step or self.until is not None):
             raise ConfigError("--branch drives a desktop: leave out --actor, --until and --step")
+        if self.drift and (self.branch or self.actor or self.step or self.until is not None):
+            raise ConfigError("--drift is of whole runs: leave out --branch, --actor and the like")
         if not self.branch and (self.out is not None or self.lease is not None):
             raise ConfigError("--out and --lease are of a branch: give --branch")
         if self.out is not None and self.out.suffix.lower() != ".png":

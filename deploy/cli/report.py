@@ -28,6 +28,7 @@ def _search(search: SearchSummary) -> list[str]:
     verdicts = ", ".join(f"{name} {count}" for name, count in search.verdicts.items())
     states = ", ".join(f"{name} {count}" for name, count in search.states.items())
     unsolved = ", ".join(search.templates_unsolved) or "none"
+    diverged = search.states_compared - search.states_equal - search.states_masked
     return [
         f"tasks              {search.tasks} ({states}) on {search.desktops} desktops",
         f"templates          {search.templates_certified} of {search.templates} have a certified "
@@ -42,6 +43,8 @@ def _search(search: SearchSummary) -> list[str]:
         f"{search.uncertified} not reproduced",
         f"replay mismatches  {search.replay_mismatches} of {search.replays} compared replays "
         f"({search.replay_mismatch_rate:.1%})",
+        f"drift              {search.states_compared} states of replays and copies compared: "
+        f"{search.states_equal} equal, {search.states_masked} masked, {diverged} diverged",
         *([f"branches given up  in {', '.join(search.tasks_lost)}"] if search.tasks_lost else []),
     ]
 

@@ -18,6 +18,7 @@ from envs_node.messages.search import Bucket, Drive, Renew
 from envs_node.messages.verify import Verdict
 from tests.actors.replay.driving import FakeSearch, World, assign, prefix
 from tests.fakes import (
+    START,
     FakeDesktop,
     FakeLostError,
     FakeScreen,
@@ -94,26 +95,46 @@ async def test_a_replay_that_comes_to_stand_elsewhere_is_reported_and_not_judged
     assert len(world.desktop.performed) == 1
 
 
-async def test_a_caret_does_not_make_a_replay_diverge() -> None:
+async def test_a_tile_of_the_picture_that_differs_makes_a_replay_diverge() -> None:
     world = World()
     (step,) = prefix(world.screen, HI)
     assert step.reached is not None
-    tiles = b"\0" * 4 * 100
-    seen = msgspec.structs.replace(step.reached, tiles=tiles, frame="ab")
-    screen = world.desktop.screen
-
-    class Blinking(FakeScreen, frozen=True, kw_only=True):
-        def observe(self, state: str, time_ns: int = 0):  # type: ignore[no-untyped-def]
-            there = screen.observe(state, time_ns)
-            lit = msgspec.structs.replace(there.signature, tiles=b"\1" * 8 + tiles[8:])
-            return msgspec.structs.replace(there, signature=lit)
-
-    world.desktop.screen = Blinking(moves=screen.moves, proposals=screen.proposals)
+    seen = msgspec.structs.replace(step.reached, tiles=b"\1" + step.reached.tiles[1:], frame="ab")
 
     leaf = await world.drive(assign(prefix=(msgspec.structs.replace(step, reached=seen),)))
 
-    assert (leaf.replay.steps, leaf.replay.masked) == (1, 1)
-    assert leaf.reason == "finish"
+    assert (leaf.reason, leaf.replay.diverged_at) == ("diverged", 0)
+    assert leaf.detail == "1 of 8 tiles of the picture differ"
+
+
+async def test_the_start_is_compared_like_a_step() -> None:
+    start = signature_of(START)
+
+    leaf = await World().drive(assign(prefix=prefix(note_screen(), HI), start=start))
+
+    assert (leaf.replay.steps, leaf.replay.equal, leaf.replay.has_diverged) == (2, 2, False)
+
+
+async def test_a_replay_that_starts_elsewhere_ends_before_its_first_action() -> None:
+    world = World()
+
+    leaf = await world.drive(assign(prefix=prefix(world.screen, HI), start=signature_of("menu")))
+
+    assert (leaf.reason, leaf.replay.is_start_off, leaf.steps) == ("diverged", True, ())
+    assert leaf.detail == leaf.replay.difference == "windows are 'empty' instead of 'menu'"
+    assert (leaf.replay.steps, leaf.replay.has_diverged) == (1, True)
+    assert world.desktop.performed == []
+
+
+async def test_a_certification_that_starts_elsewhere_goes_on_and_tells() -> None:
+    world = World()
+    steps = prefix(world.screen, HI, SAVE)
+
+    leaf = await world.drive(assign("certify", prefix=steps, start=signature_of("menu")))
+
+    assert leaf.verdict is not None
+    assert (leaf.verdict.verdict, leaf.replay.is_start_off) == ("success", True)
+    assert (leaf.replay.steps, leaf.replay.equal, leaf.replay.diverged_at) == (3, 2, -1)
 
 
 async def test_giving_up_is_told_to_the_checker() -> None:
