@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -55,7 +56,8 @@ class Residue:
             time.sleep(0.1)
         found = [f"process {p.pid} {p.state} {p.command[:120]}" for p in self._living()]
         found += [f"mount {m}" for m in sorted(_mounts() - self._mounts) if self._may_be_ours(m)]
-        found += [f"control group {place}" for place in sorted(_control_groups() - self._groups)]
+        made = sorted(_control_groups() - self._groups)
+        found += [f"control group {place}" for place in made if not _is_owned(place)]
         found += [f"socket {p}" for p in sorted(self._folder.rglob("*")) if p.is_socket()]
         for place in self._places:
             found += [f"file {p}" for p in sorted(place.rglob("*")) if not p.is_dir()]
@@ -89,6 +91,12 @@ def _children() -> list[Process]:
 def _mounts() -> set[str]:
     lines = Path("/proc/self/mountinfo").read_text().splitlines()
     return {line.split()[4] for line in lines}
+
+
+def _is_owned(group: str) -> bool:
+    """Whether the process lives that a group is named after: then it is of a run beside ours."""
+    owner = re.search(r"envs-node-(?:unowned-)?(\d+)", group)
+    return owner is not None and Path("/proc", owner[1]).exists()
 
 
 def _control_groups() -> set[str]:
