@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import structlog
 import trio
 
 from envs_node.actors.blocking import run_in_thread
+from envs_node.actors.desktop.errors import DesktopLostError, LauncherError
 from envs_node.actors.desktop.fork.forker import Forker
 from envs_node.actors.desktop.fork.selftest import try_fork
 from envs_node.actors.desktop.fork.store import ForkStore
+from envs_node.actors.desktop.kind import DesktopKind
 from envs_node.actors.desktop.launcher import Launcher
+from envs_node.actors.desktop.session import Session
 from envs_node.deploy.config import DesktopSettings
-from envs_node.deploy.criu import NEEDS_ROOT, find_criu
+from envs_node.deploy.criu import NEEDS_ROOT, Criu, find_criu
 
 _LOOK_S = 0.2
-_LOOKS_MAX = 100
-"""So often to look for the first desktop, before its processors are taken for a try."""
 
 _log = structlog.get_logger(__name__)
 
@@ -40,17 +42,18 @@ class NodeForks:
         )
 
     async def run(
-        self, has_desktop: Callable[[], bool], *, task_status: trio.TaskStatus[None]
+        self, has_begun: Callable[[], bool], *, task_status: trio.TaskStatus[None]
     ) -> None:
-        """Try a fork once, beside the desktops, as soon as the first of them runs.
+        """Try a fork once, never beside the start of the first desktop.
 
         Until then, and if it fails, none is offered. Runs until cancelled.
+
+        Args:
+            has_begun: whether a desktop stands at its task's start.
         """
         task_status.started()
         if self._settings.fork != "off":
-            for _ in range(_LOOKS_MAX):
-                if has_desktop():
-                    break
+            while not has_begun():  # noqa: ASYNC110 - nobody tells
                 await trio.sleep(_LOOK_S)
             await run_in_thread(self._try)
         await trio.sleep_forever()
@@ -69,3 +72,16 @@ class NodeForks:
                 return
             _log.info("fork.offered", criu=criu.version, wall_ms=tried.wall_ms)
         self.store.is_offered = True
+
+
+def try_criu(criu: Criu) -> str:
+    """What is wrong with a CRIU, tried on a desktop; empty if nothing is, or none can be had."""
+    if os.geteuid() != 0:
+        return ""  # desktops are forked as root alone
+    kind = DesktopKind()
+    with Launcher() as launcher:
+        try:
+            Session(launcher, kind).close()
+        except (LauncherError, DesktopLostError):
+            return ""  # which is not CRIU's fault
+        return try_fork(launcher, kind, Forker(launcher, criu.command)).reason

@@ -138,10 +138,10 @@ class Desktops:
 
     async def _try_forks(self, *, task_status: trio.TaskStatus[None]) -> None:
         assert self._forks is not None, "they are made with the launcher"
-        await self._forks.run(self._has_desktop, task_status=task_status)
+        await self._forks.run(self._has_begun, task_status=task_status)
 
-    def _has_desktop(self) -> bool:
-        return any(sandbox.living_pid for sandbox in self._sandboxes.values())
+    def _has_begun(self) -> bool:
+        return any(sandbox.is_begun for sandbox in self._sandboxes.values())
 
     def _warmer(self, number: int) -> ChildSpec:
         async def keep(*, task_status: trio.TaskStatus[None]) -> None:

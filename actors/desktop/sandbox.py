@@ -106,6 +106,11 @@ class Sandbox:
         return session.pid if session is not None else 0
 
     @property
+    def is_begun(self) -> bool:
+        """Whether its task's start has been looked at. May be called from another thread."""
+        return self._observed > 0
+
+    @property
     def can_fork(self) -> bool:
         """Whether `keep_fork` and `reset_forked` do anything: see `fork/sandbox.py`."""
         return False

@@ -10,10 +10,11 @@ import tyro
 from envs_node.deploy.cli.console import show, tell
 from envs_node.deploy.cli.verb import Verb
 from envs_node.deploy.criu import criu_folder, find_criu, install_criu
+from envs_node.deploy.forks import try_criu
 
 
 class Install(Verb, frozen=True, kw_only=True):
-    """Fetch a CRIU that works on this kernel, unless there is one; nothing on the host changes."""
+    """Fetch a CRIU that copies a desktop here, unless there is one; nothing on the host changes."""
 
     folder: Path | None = None
     """Where; beside this installation unless given."""
@@ -21,7 +22,7 @@ class Install(Verb, frozen=True, kw_only=True):
 
     def run(self) -> int:
         """Install."""
-        found, _ = install_criu(self.folder or criu_folder(), tell)
+        found, _ = install_criu(self.folder or criu_folder(), tell, try_criu)
         show(found, f"CRIU {found.version} is in {found.where}", as_json=self.json)
         return 0
 

@@ -9,11 +9,13 @@ import pytest
 
 from envs_node.deploy.criu import (
     NEEDS_ROOT,
+    Criu,
     CriuInstallError,
     criu_folder,
     find_criu,
     install_criu,
 )
+from envs_node.deploy.forks import try_criu
 from tests.stranger import run_as_stranger
 
 
@@ -87,3 +89,15 @@ def test_whoever_is_not_root_is_told_that_it_takes_root_and_not_that_the_kernel_
     done = run_as_stranger("-c", asked)
 
     assert done.stdout.strip() == str((None, NEEDS_ROOT)), done.stderr
+
+
+@pytest.mark.live
+def test_one_that_passes_its_own_check_is_tried_on_a_desktop_before_it_is_taken(
+    tmp_path: Path,
+) -> None:
+    found, why = find_criu()
+    assert found is not None, why
+    liar = program(tmp_path / "bin", "4.3", "exit 0")
+
+    assert try_criu(found) == ""
+    assert "restore" in try_criu(Criu(command=(str(liar),), version="4.3", where="here"))

@@ -75,7 +75,7 @@ class Forker:
             pid = int(children[0]) if children else 0
         finally:
             done = self._launcher.ask({"verb": "restored", "keeper": keeper, "pid": pid})
-        if pid == 0:
+        if not done:
             raise LauncherError("restore: the clone ended at once")
         return self._launcher.adopt(done)
 
