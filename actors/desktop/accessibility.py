@@ -94,10 +94,13 @@ class AccessibilityBus:
         self._cuts: set[Cut] = set()
         self._is_gtk4: dict[str, bool] = {}
         self._mute_until_s: dict[str, float] = {}
-        # Applications keep no cache until somebody listens to these two.
-        for event in ("object:children-changed", "object:state-changed"):
-            registry = (f"{_PREFIX}Registry", "/org/a11y/atspi/registry", f"{_PREFIX}Registry")
-            self._ask([Call(*registry, "RegisterEvent", "s", (event,), ("",))])
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._bus.close)
+            # Applications keep no cache until somebody listens to these two.
+            for event in ("object:children-changed", "object:state-changed"):
+                registry = (f"{_PREFIX}Registry", "/org/a11y/atspi/registry", f"{_PREFIX}Registry")
+                self._ask([Call(*registry, "RegisterEvent", "s", (event,), ("",))])
+            stack.pop_all()
 
     def read(self) -> Reading:
         """Everything that shows, with extents and texts; a hung application is left out."""
