@@ -122,7 +122,7 @@ def recorded_pictures(folder: RunFolder, leaf: LeafReached) -> dict[str, bytes]:
 
 
 async def redrive(
-    leaf: LeafReached, task: Task, checker: CheckerSource, size: tuple[int, int]
+    leaf: LeafReached, task: Task, checker: CheckerSource, settings: DesktopSettings
 ) -> Redriven:
     """Drive a branch again, on one desktop that is made for it, and have it judged.
 
@@ -131,8 +131,6 @@ async def redrive(
     """
     host = _Host(task, _assignment(leaf, task))
     post = Post(RunId("redrive"))
-    width, height = size
-    settings = DesktopSettings(count=1, width=width, height=height)
     desktops = Desktops(post, settings, checker, node="redrive")
     names = ("scheduler", "ledger", f"search/{task.id}")
     children = [ChildSpec(name=name, start=_start(host, ActorName(name), post)) for name in names]

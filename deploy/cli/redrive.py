@@ -10,6 +10,7 @@ import msgspec
 
 from envs_node.deploy.cli.console import complain, run_until_interrupted, show, tell
 from envs_node.deploy.cli.verb import require_checker, require_host
+from envs_node.deploy.config import DesktopSettings
 from envs_node.deploy.drift import Drift, Pictures, is_equal, measure, strip_rows
 from envs_node.deploy.logs import keep_logs
 from envs_node.deploy.redrive import (
@@ -57,10 +58,11 @@ def redrive_branch(
     if out is not None:
         require_writable(out.parent, "no picture can be kept")
     checker = require_checker()
-    require_host(Path(tempfile.gettempdir()))  # where a desktop keeps what it writes
+    settings = settings_of(folder, leaf)
+    require_host(Path(tempfile.gettempdir()), settings)  # where a desktop keeps what it writes
     then_seen = recorded_pictures(folder, leaf)
     tell(f"driving {leaf.branch_id}, {len(leaf.steps)} steps, on a desktop of its own")
-    drive = functools.partial(redrive, leaf, task, checker, _size(folder, leaf))
+    drive = functools.partial(redrive, leaf, task, checker, settings)
     try:
         with keep_logs(node="redrive", level="warning"), owning("redrive"):
             again = run_until_interrupted(drive, "nothing was changed: run it again")
@@ -76,13 +78,19 @@ def redrive_branch(
     return 0 if report.is_equal else 1
 
 
-def _size(folder: RunFolder, leaf: LeafReached) -> tuple[int, int]:
-    """Of the screen that the branch was seen on."""
+def settings_of(folder: RunFolder, leaf: LeafReached) -> DesktopSettings:
+    """What the desktop must be like that the branch was seen on; a lone one, and filmed by nobody.
+
+    The folder of a desktop node says nothing of its desktops but how large the screen was.
+    """
+    try:
+        desktop = folder.manifest().config.desktop
+    except RunFolderError:
+        desktop = DesktopSettings()
     if leaf.steps:
         seen = leaf.steps[0].observation
-        return seen.width, seen.height
-    desktop = folder.manifest().config.desktop
-    return desktop.width, desktop.height
+        desktop = msgspec.structs.replace(desktop, width=seen.width, height=seen.height)
+    return msgspec.structs.replace(desktop, count=1, warm=0, fork="off", record=False)
 
 
 def _report(again: Redriven, drifts: tuple[Drift, ...], out: Path | None) -> RedriveReport:

@@ -74,7 +74,7 @@ def run_here(
         LedgerStore(folder.ledger, is_read_only=True).close()
     checker = require_checker()
     policy = load_configured(config.policy)
-    require_host(folder.path.parent)
+    require_host(folder.path.parent, config.desktop)
     request = run_request(
         folder.run, config, request_tasks, is_resumed=is_resumed, is_forced=is_forced
     )

@@ -99,7 +99,7 @@ class Start(Verb, frozen=True, kw_only=True):
             )
         checker = require_checker()
         if self.role != "head":
-            require_host(Path())
+            require_host(Path(), config.desktop)
         if self.role == "desktop":
             return functools.partial(run_desktops, config, folder=folder, checker=checker)
         return functools.partial(

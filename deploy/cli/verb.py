@@ -11,11 +11,12 @@ from envs_node.actors.desktop.errors import SetupFailedError
 from envs_node.actors.desktop.setup import check_setup
 from envs_node.actors.verifier.vocabulary import CheckerSource, read_checker
 from envs_node.deploy.checker import checker_folder
-from envs_node.deploy.config import PolicySettings
+from envs_node.deploy.config import DesktopSettings, PolicySettings
 from envs_node.deploy.doctor import check_host
 from envs_node.deploy.run_folder import require_writable
 from envs_node.deploy.tasks.bundle import bundled_tasks
 from envs_node.deploy.tasks.load import load_tasks
+from envs_node.deploy.wishes import check_wishes
 from envs_node.messages.base import EnvsError
 from envs_node.messages.tasks import Task
 from envs_node.policy.backend import Policy
@@ -69,14 +70,14 @@ def find_tasks(source: str, instances: int, seed: int, checker: CheckerSource) -
     return tasks
 
 
-def require_host(folder: Path) -> None:
-    """Refuse a host that cannot run desktops, or keep runs in this folder, made yet or not.
+def require_host(folder: Path, desktop: DesktopSettings) -> None:
+    """Refuse a host that cannot run such desktops, or keep runs in this folder, made yet or not.
 
     Raises:
         EnvsError: naming the first lack and the command that mends it.
     """
     require_writable(folder, "no run can be kept")
-    for check in check_host(folder, is_quick=True):
+    for check in (*check_host(folder, is_quick=True), *check_wishes(desktop)):
         if check.is_needed and not check.ok:
             raise HostError(f"{check.name}: {check.detail}; {check.mend} (see `envs-node doctor`)")
 

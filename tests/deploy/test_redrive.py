@@ -15,9 +15,9 @@ from PIL import Image
 from envs_node.actors.ledger.store import LedgerStore
 from envs_node.actors.post import Post
 from envs_node.deploy.cli import main
-from envs_node.deploy.cli.redrive import RedriveReport
+from envs_node.deploy.cli.redrive import RedriveReport, settings_of
 from envs_node.deploy.cli.verb import require_checker
-from envs_node.deploy.config import Config
+from envs_node.deploy.config import Config, DesktopSettings
 from envs_node.deploy.redrive import (
     BranchUnknownError,
     RedriveError,
@@ -37,7 +37,7 @@ from envs_node.messages.verify import Verdict
 from envs_node.policy.fingerprint import fingerprint
 
 BRANCH, LEASE = BranchId("mousepad-replace-text-000#2"), 7
-SIZE = (960, 540)
+SMALL = DesktopSettings(count=1, width=960, height=540)
 UNSEEN = Signature(
     frame="", tiles=b"", columns=0, windows=(), focus="", elements="", files=""
 )  # fmt: skip
@@ -69,7 +69,7 @@ def call(capsys: pytest.CaptureFixture[str]) -> Run:
 def leaf_of(task: Task, *actions: Action, **more: object) -> LeafReached:
     """A branch as its search would have heard of it, but that nobody has seen."""
     unseen = Observation(
-        width=SIZE[0], height=SIZE[1], elements=(), signature=UNSEEN, time_ns=0
+        width=SMALL.width, height=SMALL.height, elements=(), signature=UNSEEN, time_ns=0
     )  # fmt: skip
     steps = tuple(
         Step(
@@ -98,10 +98,10 @@ def leaf_of(task: Task, *actions: Action, **more: object) -> LeafReached:
     return LeafReached(**fields)  # type: ignore[arg-type]  # the codec checks them
 
 
-def record(path: Path, task: Task, *leaves: LeafReached) -> RunFolder:
+def record(path: Path, task: Task, *leaves: LeafReached, config: Config | None = None) -> RunFolder:
     """A run whose search heard these reports."""
     folder = RunFolder.create(
-        path, config=Config(), tasks=(task,), policy="none", checker="none", kind="search"
+        path, config=config or Config(), tasks=(task,), policy="none", checker="none", kind="search"
     )
     add(folder, *leaves)
     return folder
@@ -156,6 +156,21 @@ def test_a_folder_without_the_task_is_refused(task: Task, tmp_path: Path) -> Non
         find_task(other, msgspec.structs.replace(leaf, task_id="gone-000"))
 
 
+def test_it_is_driven_on_a_desktop_like_the_one_that_it_was_seen_on(
+    task: Task, tmp_path: Path
+) -> None:
+    leaf = leaf_of(task, *ACTIONS)
+    desktop = DesktopSettings(session="gnome", xserver="xorg", lower="/srv/x", ocr=True, count=9)
+    folder = record(tmp_path / "r", task, config=Config(desktop=desktop))
+
+    like = settings_of(folder, leaf)
+
+    seen_on = msgspec.structs.replace(desktop, width=SMALL.width, height=SMALL.height)
+    assert like.kind() == seen_on.kind()
+    assert (like.count, like.warm, like.fork) == (1, 0, "off")
+    assert settings_of(RunFolder(tmp_path / "desk-a"), leaf).kind() == SMALL.kind()
+
+
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
@@ -178,7 +193,7 @@ def test_a_recorded_branch_goes_the_same_way_again_and_an_altered_one_does_not(
     task: Task, tmp_path: Path, call: Run
 ) -> None:
     unseen = leaf_of(task, *ACTIONS)
-    first = trio.run(redrive, unseen, task, require_checker(), SIZE)
+    first = trio.run(redrive, unseen, task, require_checker(), SMALL)
     seen = msgspec.structs.replace(first.now, branch_id=BRANCH, kind="explore", reason="finish")
     folder = record(tmp_path / "r", task, seen)
     with LedgerStore(folder.ledger, free_bytes_min=0) as store:
@@ -215,4 +230,4 @@ def test_a_task_that_cannot_be_set_up_is_an_error_and_no_drift(task: Task) -> No
     broken = msgspec.structs.replace(task, files=(), sha256="0" * 64)
 
     with pytest.raises(RedriveError, match=r"could not be driven \(task\)"):
-        trio.run(redrive, leaf_of(task, *ACTIONS), broken, require_checker(), SIZE)
+        trio.run(redrive, leaf_of(task, *ACTIONS), broken, require_checker(), SMALL)

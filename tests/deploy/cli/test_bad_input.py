@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from envs_node.actors.ledger.store import LedgerStore
 from envs_node.deploy.cli import main
 from envs_node.deploy.config import BASE_POLICY
+from envs_node.deploy.doctor import PROGRAMS
 from envs_node.deploy.tasks.bundle import bundled_tasks, write_tasks
 from tests.deploy.nodes import ENVS_NODE
 
@@ -120,6 +122,38 @@ def test_a_policy_of_another_kind(
     line = refuse("search", task_file(), "--policy.folder", "bert")
 
     assert "bert" in line
+
+
+@pytest.mark.parametrize(
+    ("lower", "said"),
+    [
+        ("nowhere", "No such file or directory"),
+        ("/etc/passwd", "neither a folder nor an image"),
+    ],
+)
+def test_a_tree_that_no_desktop_can_stand_on(
+    refuse: Refuse, task_file: Callable[..., Path], lower: str, said: str
+) -> None:
+    line = refuse("search", task_file(), "--desktop.lower", lower)
+
+    assert f"desktop.lower: /{lower}".replace("//", "/") in line.replace(os.getcwd(), "")
+    assert said in line
+
+
+def test_a_desktop_whose_programs_are_not_installed(
+    refuse: Refuse, task_file: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = task_file()
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    for program in PROGRAMS:
+        if found := shutil.which(program):
+            (bare / Path(program).name).symlink_to(found)
+    monkeypatch.setenv("PATH", str(bare))
+
+    line = refuse("search", path, "--desktop.record")
+
+    assert "desktop.record: needs ffmpeg; apt-get install ffmpeg" in line
 
 
 def test_a_run_folder_that_exists(
