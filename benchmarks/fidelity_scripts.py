@@ -252,14 +252,19 @@ _MAILS = b"".join(
 )
 _MAIL: tuple[Line, ...] = (
     Hit("tree item", "Local Folders"), _k("right"), Hit("tree item", "Inbox"),
-    *_lines('down down'),
-    Click(x=640, y=200), *_lines('down down up end home enter ctrl+w m ctrl+n'),
+    Click(x=420, y=115), *_lines('down down up end home enter ctrl+w down ctrl+n'),
     *_lines('"bob@mail.invalid tab tab "subject tab "some_words_of_a_letter ctrl+a ctrl+b ctrl+i'),
-    *_lines('right "end ctrl+z alt+f down esc ctrl+s ctrl+w down ctrl+shift+b ctrl+w ctrl+k'),
-    *_lines('"number esc alt+v down esc f8 f8 ctrl+f "Body esc down delete ctrl+z ctrl+r'),
-    *_lines('"_thanks ctrl+shift+home delete ctrl+w'), Hit("push button", "Discard"),
-    Click(x=640, y=230, button=3), *_lines('down down esc down up ctrl+u ctrl+w ctrl+plus ctrl+0'),
-    *_lines('alt+t down down esc alt+m down esc s down j ctrl+shift+k esc'),
+    *_lines('right "_end ctrl+z alt+f down esc esc ctrl+w'), Hit("push button", "Discard"),
+    *_lines('down alt+v down esc esc f8 f8 down ctrl+shift+k "number esc esc ctrl+k esc'),
+    Click(x=420, y=115), *_lines('delete ctrl+z down ctrl+r "_thanks ctrl+shift+home delete'),
+    _k("ctrl+w"),
+    Hit("push button", "Discard"), Click(x=420, y=270, button=3),
+    *_lines('down down esc down up'),
+    *_lines('alt+t down down esc esc alt+m down down esc esc s down s down m down ctrl+plus'),
+    _k("ctrl+0"),
+    Hit("tree item", "Trash"), Hit("tree item", "Inbox"), Hit("push button", "Address Book"),
+    Hit("push button", "Calendar"), Hit("push button", "Tasks"), Hit("push button", "Mail"),
+    Hit("push button", "AppMenu"), *_lines('down down esc'),
 )  # fmt: skip
 
 

@@ -80,11 +80,13 @@ def _compare_pictures(
 def _mask_over(tile: int, signature: Signature, masks: Sequence[PictureMask]) -> PictureMask | None:
     """What covers a tile, of the masks of the windows that show; None if nothing does."""
     x, y = tile % signature.columns * TILE_PX, tile // signature.columns * TILE_PX
-    for box in reversed(signature.boxes):
+    titled = zip(signature.boxes, signature.windows, strict=False)
+    for box, title in reversed(list(titled)):
         if box.is_hidden:
             continue
         for mask in masks:
-            if is_of(box.app_class, mask.app_class) and _meets(mask, box, x, y):
+            is_meant = is_of(box.app_class, mask.app_class) and title.endswith(mask.title)
+            if is_meant and _meets(mask, box, x, y):
                 return mask
         if _contains(box, x, y):
             return None  # what lies below this window does not show here

@@ -22,6 +22,8 @@ class PictureMask(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     app_class: str
     """Beginning of a word of the window's class, in lower case."""
+    title: str = ""
+    """The end of the window's title; every window of the class unless given."""
     left: int = 0
     top: int = 0
     right: int = 0
@@ -36,12 +38,37 @@ class ElementMask(msgspec.Struct, frozen=True, kw_only=True):
     app_class: str
     """As of a `PictureMask`: of the topmost window that the element's middle lies in."""
     roles: tuple[str, ...]
+    names: str = ""
+    """What the whole name must match, as a regular expression; any name unless given."""
     part: Literal["whole", "name", "value", "states"]
     reason: str
 
 
-PICTURE_MASKS: tuple[PictureMask, ...] = ()
-ELEMENT_MASKS: tuple[ElementMask, ...] = ()
+PICTURE_MASKS: tuple[PictureMask, ...] = (
+    PictureMask(
+        name="the times of a file in Thunar", app_class="thunar", title=" - Properties", left=100,
+        reason="The dialog tells when a file was made, changed and read, to the second: each "
+        "desktop makes its files anew. All else there is told by its elements.",
+    ),
+    PictureMask(
+        name="the scroll bar of Chromium", app_class="chromium", left=-20,
+        reason="The rounded end of the thumb is drawn a shade lighter or darker, 4 by 2 px. "
+        "Content that is scrolled differs beside it.",
+    ),
+    PictureMask(
+        name="the buttons at the end of Chromium's address bar", app_class="chromium",
+        left=-100, top=40, right=-60, bottom=70,
+        reason="The corner of a button that was lit a moment ago keeps a shade of it, 4 by 5 px. "
+        "What the buttons are is told by their elements.",
+    ),
+)  # fmt: skip
+ELEMENT_MASKS: tuple[ElementMask, ...] = (
+    ElementMask(
+        name="labels with a file's times in Thunar", app_class="thunar", roles=("label",),
+        names=r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", part="name",
+        reason="As of the picture of the same dialog: each desktop makes its files anew.",
+    ),
+)  # fmt: skip
 
 
 def is_of(app_class: str, wanted: str) -> bool:

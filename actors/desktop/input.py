@@ -41,7 +41,8 @@ _CLICKS_APART_S = 0.9
 """Longer than any toolkit takes two clicks for one double click (`gtk-double-click-time` and kin).
 A policy thinks longer than that between two clicks, and a replay does not: it must wait."""
 _NEAR_PX = 16
-_CORNER_S = 0.3
+_MOTION_S, _DRAG_S = 0.3, 3.0
+"""What an application may take for one motion of a drag, and for all but those to its corners."""
 _DRAG_PARTS = 8
 """Toolkits start a drag only after several motions beyond their threshold."""
 
@@ -200,14 +201,16 @@ class Input:
         self._devices.move(start.x, start.y)
         self._keyboard.press(action.keys)
         self._devices.press_button(action.button)
+        hurry_s = time.monotonic() + _DRAG_S
         for before, after in zip(action.path, action.path[1:], strict=False):
             for part in range(1, _DRAG_PARTS + 1):
                 x = before.x + (after.x - before.x) * part // _DRAG_PARTS
                 y = before.y + (after.y - before.y) * part // _DRAG_PARTS
                 self._devices.move(x, y)
                 self._display.sync()
-            # Who is busy would ask where the pointer is by then, and never hear of this corner.
-            self._delivery.is_done(_CORNER_S)
+                # Who is busy would ask where the pointer is by then, and draw a line from there.
+                if part == _DRAG_PARTS or time.monotonic() < hurry_s:
+                    self._delivery.is_done(_MOTION_S)
 
 
 def _points_of(action: Action) -> list[tuple[int, int]]:

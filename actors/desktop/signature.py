@@ -93,7 +93,8 @@ def _told(
     mine = [mask for mask in masks if not mask.roles or role in mask.roles]
     app_class = _class_at(element, windows) if mine else ""
     for mask in mine:
-        if not is_of(app_class, mask.app_class):
+        is_named = not mask.names or re.fullmatch(mask.names, element.name)
+        if not is_named or not is_of(app_class, mask.app_class):
             continue
         match mask.part:
             case "whole":

@@ -125,3 +125,18 @@ def test_every_mask_has_a_name_of_its_own_a_class_and_a_reason() -> None:
     assert all(len(mask.reason) > 20 and mask.app_class == mask.app_class.lower() for mask in masks)
     assert is_of("Navigator Chromium", "chromium")
     assert not is_of("", "chromium")
+
+
+@pytest.mark.parametrize("mask", PICTURE_MASKS, ids=lambda mask: mask.name.replace(" ", "-"))
+def test_each_mask_covers_something_and_leaves_most_of_its_window(mask: PictureMask) -> None:
+    box = WindowBox(mask.app_class, 0, 0, 800, 800)
+    titled = {"boxes": (box,), "windows": (f"x{mask.title}",)}
+
+    covered = [
+        tile
+        for tile in range(TILES)
+        if compare(signature(**titled), signature(lit({tile}), **titled), (mask,))[0] == "masked"
+    ]
+
+    assert covered
+    assert mask.title or len(covered) <= TILES // 8

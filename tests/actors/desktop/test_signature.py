@@ -7,6 +7,7 @@ import time
 from io import BytesIO
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,10 @@ from envs_node.actors.desktop.screen import (
     png_of_frame,
     tile_digests,
 )
-from envs_node.actors.desktop.signature import files_digest
+from envs_node.actors.desktop.signature import elements_digest, files_digest
+from envs_node.actors.desktop.xserver import Window
+from envs_node.messages.desktop import Element
+from envs_node.policy.masks import ElementMask
 
 
 def test_the_files_digest_tells_names_and_contents(tmp_path: Path) -> None:
@@ -111,3 +115,48 @@ def test_a_picture_that_is_too_large_to_be_sent_is_none() -> None:
 
     assert png_of_frame(pack_frame(noise), 3840, 2160) is None
     assert png_of_frame(pack_frame(flat), 3840, 2160) is not None
+
+
+def window(app_class: str, x: int = 0) -> Window:
+    """A window of 100 px by 100."""
+    return Window(
+        id=1, title="", app_class=app_class, x=x, y=0, width=100, height=100, is_hidden=False
+    )
+
+
+def test_what_an_element_mask_covers_does_not_count_and_all_else_does() -> None:
+    windows = (window("notes"), window("other", x=200))
+    mask = ElementMask(
+        name="n", app_class="notes", roles=("label",), names="[0-9]+", part="name", reason="a clock"
+    )
+
+    def digest(role: str, name: str, x: int = 10, masks: tuple[ElementMask, ...] = (mask,)) -> str:
+        element = Element(role, name, "", x, 10, 20, 20)
+        return elements_digest([element], windows, masks)
+
+    assert digest("label", "12") == digest("label", "13")
+    assert digest("label", "12", masks=()) != digest("label", "13", masks=())
+    assert digest("label", "twelve") != digest("label", "13")
+    assert digest("text", "12") != digest("text", "13")
+    assert digest("label", "12", x=210) != digest("label", "13", x=210)
+    assert digest("label", "12", x=500) != digest("label", "13", x=500)
+
+
+def test_a_part_that_is_masked_is_left_out_and_no_other() -> None:
+    element = Element("label", "name", "value", 10, 10, 20, 20, ("focused",))
+    changes = {"name": "x", "value": "y", "states": ()}
+
+    for part in ("whole", *changes):
+        mask = ElementMask(
+            name="n",
+            app_class="notes",
+            roles=(),
+            part=part,
+            reason="a clock",  # type: ignore[arg-type]
+        )
+        for field, value in changes.items():
+            other = msgspec.structs.replace(element, **{field: value})
+            first, second = (
+                elements_digest([one], [window("notes")], [mask]) for one in (element, other)
+            )
+            assert (first == second) == (part in (field, "whole"))

@@ -29,3 +29,4 @@ pref("toolkit.telemetry.reportingpolicy.firstRun", false);
 pref("ui.caretBlinkTime", 0);
 pref("ui.prefersReducedMotion", 1);
 pref("ui.tooltip.delay_ms", 100000);
+pref("widget.gtk.overlay-scrollbars.enabled", false);
