@@ -32,6 +32,7 @@ from envs_node.messages.desktop import Observation
 from envs_node.messages.tasks import Task, TaskFile
 
 _SAVED_S = 20.0
+_LOOKS_MAX = 10
 _POLL_S = 0.02
 _HOME = "/home/user"
 _T = TypeVar("_T")
@@ -222,7 +223,7 @@ def _task(application: Application) -> Task:
 def reset_desktop(desktop: Sandbox, application: Application) -> tuple[Observation, float, float]:
     """Bring a desktop to the start of an application: what is seen, seconds, processor seconds."""
     began_s, thread_s = time.monotonic(), time.thread_time()
-    seen = desktop.reset(_task(application))
+    seen = _still(desktop, desktop.reset(_task(application)))
     cpu_s = time.thread_time() - thread_s + _cpu_of(desktop.guest_pid)
     return seen, time.monotonic() - began_s, cpu_s
 
@@ -230,6 +231,7 @@ def reset_desktop(desktop: Sandbox, application: Application) -> tuple[Observati
 def mark_desktop(desktop: Sandbox, application: Application, mark: str) -> tuple[Observation, bool]:
     """Type the mark and save it; the desktop that shows it, and whether its file holds it."""
     seen = desktop.act(Type(text=f"{application.before}{mark}{application.after}"))
+    seen = _still(desktop, seen)
     if not application.saves:
         return seen, True
     for action in application.saves:
@@ -241,6 +243,15 @@ def mark_desktop(desktop: Sandbox, application: Application, mark: str) -> tuple
             return seen, False
         time.sleep(_POLL_S)
     return seen, True
+
+
+def _still(desktop: Sandbox, seen: Observation) -> Observation:
+    """Look again while the picture was not still: on a crowded host that may take a while."""
+    for _ in range(_LOOKS_MAX):
+        if seen.settled:
+            break
+        seen = desktop.observe()
+    return seen
 
 
 def _holds(path: Path, mark: str) -> bool:

@@ -28,7 +28,8 @@ _POLL_S = 0.002
 _DEPTH_MAX = 16
 _LATE_CLASSES = (b"libreoffice", b"soffice")
 _REST_S = 0.05
-_REST_CAP_S = 3.0
+_REST_CAP_S, _REST_CAP_MIN_S = 10.0, 0.3
+"""The longest wait for rest, halved each time that it was in vain: some programs never rest."""
 
 
 class Delivery:
@@ -46,6 +47,7 @@ class Delivery:
         self._protocols = display.intern_atom("WM_PROTOCOLS")
         self._ping = display.intern_atom("_NET_WM_PING")
         self._numbers = count(1)
+        self._rest_cap_s = _REST_CAP_S
 
     def wait(self, timeout_s: float = TIMEOUT_S) -> None:
         """Return once it has taken in all input that was made so far.
@@ -98,8 +100,10 @@ class Delivery:
     def wait_rested(self) -> None:
         """Return once the application has taken in all input, and done what it had put off.
 
-        It has when all its threads slept for 50 ms while the server owed it no answer: whatever it
-        puts off for less would have woken it. One that never sleeps so long is waited for a while.
+        It has when all its threads slept for 50 ms while the server owed it no answer, and no other
+        program of the desktop worked, for one of those might: the accessibility bus, say. Whatever
+        it puts off for less would have woken it. One that never sleeps so long is waited for a
+        while.
 
         Raises:
             DesktopLostError: it took in no input.
@@ -107,16 +111,30 @@ class Delivery:
         self.wait()
         window = self._focus()
         folder = self._process(window) if window is not None else None
-        deadline = time.monotonic() + _REST_CAP_S
+        if folder is None:
+            return
+        deadline = time.monotonic() + self._rest_cap_s
         last, since = "", time.monotonic()
-        while folder is not None and (now := time.monotonic()) < deadline:
+        while (now := time.monotonic()) < deadline:
             self._display.sync()  # nor does it wait for the server then
             runs = _runs_of(folder)
-            if not runs or runs != last:
+            if not runs or runs != last or self._others_work():
                 last, since = runs, now
             elif now - since >= _REST_S:
+                self._rest_cap_s = _REST_CAP_S
                 return
             time.sleep(_POLL_S)
+        self._rest_cap_s = max(self._rest_cap_s / 2, _REST_CAP_MIN_S)
+
+    def _others_work(self) -> bool:
+        """Whether any program of the desktop runs, or waits for a processor or a disk."""
+        for stat in self._path("/proc").glob("[0-9]*/stat"):
+            try:
+                if stat.read_text().rpartition(")")[2].split()[0] in "RD":
+                    return True
+            except OSError:  # it has ended
+                continue
+        return False
 
     def _focus(self) -> Any:
         """The window that keys go to; none when they go to nobody."""

@@ -2,13 +2,16 @@
 
 No launch is waited for by time. A program that means to open a window does so, works for it, or
 talks to the X server; a server, or one that handed its work to another program and ended, does
-none of these once everything is at rest.
+none of these once everything is at rest. On a crowded host rest must last longer, for who waits
+for a processor looks like it.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
@@ -21,6 +24,7 @@ REST_S = 0.7
 """How long all must rest before a program counts as one without a window."""
 REST_CLIENT_S = 10.0
 """The same for one that has opened a connection to the X server: it may wait for another."""
+_CROWD_MAX = 10.0
 _SHARE, _TICK_MS = 0.05, 20.0
 """What resting programs may use of a processor; the kernel counts in ticks of 10 ms."""
 _STILLS_MAX = 16
@@ -84,7 +88,7 @@ class Launch:
             self._clients = min(self._clients, clients)  # one that leaves hides none that comes
             is_client = clients > self._clients
             rested_s = rest.watch()
-            if rested_s >= (REST_CLIENT_S if is_client else REST_S):
+            if rested_s >= (REST_CLIENT_S if is_client else REST_S * _crowd()):
                 status = returncode()
                 if status:
                     raise NotReadyError(f"ended with {status} and opened no window")
@@ -131,9 +135,18 @@ class _Rest:
         stillness = self._desktop.wait_still()
         used_ms, is_running = self._desktop.work()
         now = time.monotonic()
-        allowed_ms = _TICK_MS + _SHARE * (now - self._looked) * 1000
+        allowed_ms = _TICK_MS + _SHARE / _crowd() * (now - self._looked) * 1000
         is_same = stillness.settled and stillness.frame == self._frame
         if not is_same or is_running or used_ms - self._used_ms > allowed_ms:
             self._since = now
         self._looked, self._frame, self._used_ms = now, stillness.frame, used_ms
         return now - self._since
+
+
+def _crowd() -> float:
+    """How many programs of this host want each processor: what works gets so much less of one.
+
+    Among forty others a program that starts looks like one at rest.
+    """
+    wanting = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1
+    return min(max(wanting / (os.cpu_count() or 1), 1.0), _CROWD_MAX)
