@@ -12,7 +12,6 @@ import ipaddress
 import json
 import os
 import re
-import select
 import socket
 import threading
 import time
@@ -24,6 +23,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from envs_node.actors.desktop.guest.ready import wait_ready
 from envs_node.actors.desktop.guest.relay import PORT
 from envs_node.messages.tasks import Task
 
@@ -191,7 +191,7 @@ class Bridge:
             raise _RefusedError("403 Forbidden", "this host and port are not on the list")
         try:
             addresses = self._resolve(*target)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # no name has a part of 64 letters, or of none
             raise _RefusedError("502 Bad Gateway", f"its name is not known: {error}") from error
         if not addresses or not all(map(_is_public, addresses)):
             raise _RefusedError("403 Forbidden", "it resolves to an address that is not public")
@@ -275,7 +275,7 @@ def _carry(inner: socket.socket, outer: socket.socket, counts: list[int]) -> Non
     ways = {inner: (outer, 0), outer: (inner, 1)}
     outer.settimeout(_IDLE_S)
     while ways:
-        ready, _, _ = select.select(list(ways), [], [], _IDLE_S)
+        ready, _ = wait_ready(list(ways), timeout_s=_IDLE_S)
         if not ready:
             return
         for source in ready:

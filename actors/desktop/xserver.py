@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import select
 import socket
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from Xlib.protocol import display as protocol_display
 
 from envs_node.actors.desktop.doors import connect_inside
 from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.actors.desktop.guest.ready import wait_ready
 
 LOST = (error.ConnectionClosedError, error.DisplayError, OSError)
 ANSWER_TIMEOUT_S = 5.0
@@ -138,6 +138,8 @@ class XConnection:
             place = window.translate_coords(self.root, 0, 0)
         except error.XError:
             return None
+        except LOST as problem:
+            raise DesktopLostError(f"the X server is gone: {problem}") from problem
         return Window(
             id=number,
             title=_text(title),
@@ -195,12 +197,10 @@ def _rebind(function: Any, **names: object) -> Any:
 
 def _select(readers: Any, writers: Any, others: Any, timeout_s: float | None) -> Any:
     """Wait as python-xlib does, but not for a server that does not answer: hang up on that."""
-    if timeout_s is None:
-        ready = select.select(readers, writers, others, ANSWER_TIMEOUT_S)
-        if not any(ready):
-            for handle in readers:
-                handle.shutdown(socket.SHUT_RDWR)  # what waits reads the end, and says so
-    return select.select(readers, writers, others, timeout_s)
+    if timeout_s is None and not any(wait_ready(readers, writers, ANSWER_TIMEOUT_S)):
+        for handle in readers:
+            handle.shutdown(socket.SHUT_RDWR)  # what waits reads the end, and says so
+    return (*wait_ready(readers, writers, timeout_s), others)
 
 
 class _PathProtocol(display._BaseDisplay):  # type: ignore[misc]  # Xlib is untyped

@@ -6,9 +6,10 @@ Runs only where the desktop was given a way out. Standard library alone.
 from __future__ import annotations
 
 import os
-import select
 import socket
 import socketserver
+
+from envs_node.actors.desktop.guest.ready import wait_ready
 
 PORT = 3128
 SOCKET_PATH = "/run/share/network.sock"
@@ -21,7 +22,7 @@ class _Handler(socketserver.BaseRequestHandler):
             outer.connect(SOCKET_PATH)
             ways = {self.request: outer, outer: self.request}
             while ways:
-                for source in select.select(list(ways), [], [])[0]:
+                for source in wait_ready(list(ways))[0]:
                     data = source.recv(_CHUNK_BYTES)
                     if data:
                         ways[source].sendall(data)

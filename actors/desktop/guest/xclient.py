@@ -11,10 +11,11 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-import select
 import socket
 import struct
 import time
+
+from envs_node.actors.desktop.guest.ready import wait_ready
 
 _LITTLE, _PROTOCOL = 0x6C, 11
 _GET_GEOMETRY, _QUERY_POINTER, _GET_INPUT_FOCUS, _QUERY_EXTENSION = 14, 38, 43, 98
@@ -194,7 +195,7 @@ class XClient:
         data = bytearray()
         while len(data) < size_bytes:
             left_s = deadline - time.monotonic()
-            if left_s <= 0 or not select.select([self._socket], [], [], left_s)[0]:
+            if left_s <= 0 or not wait_ready([self._socket], timeout_s=left_s)[0]:
                 raise TimeoutError(f"the X server has not answered within {self._timeout_s:g} s")
             part = self._socket.recv(size_bytes - len(data))
             if not part:

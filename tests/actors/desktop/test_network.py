@@ -183,6 +183,17 @@ def test_a_listed_name_that_resolves_to_the_inside_is_refused(
     assert not connected
 
 
+@pytest.mark.parametrize("name", ["a" * 64 + ".example.net", "a..example.net"])
+def test_a_listed_name_that_is_none_is_answered(tmp_path: Path, name: str):
+    listening = Bridge(tmp_path / "s", LISTED, desktop=7)
+    try:
+        answer = ask(tmp_path / "s", f"CONNECT {name}:443 HTTP/1.1\r\n\r\n".encode())
+    finally:
+        listening.close()
+
+    assert answer.startswith(b"HTTP/1.1 502")
+
+
 def test_a_closed_bridge_cuts_what_is_open_and_answers_nobody(tmp_path: Path, page: int):
     with socket.socket(socket.AF_UNIX) as handle:
         handle.settimeout(20)
