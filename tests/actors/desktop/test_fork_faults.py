@@ -60,12 +60,18 @@ def folder_of(launcher: Launcher) -> Path:
     raise AssertionError("there is no fork point")
 
 
+def children_of(launcher: Launcher) -> set[str]:
+    """The numbers of all that its process has to take in."""
+    return set(Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split())
+
+
 @pytest.mark.parametrize("harm", ["missing", "cut off"])
 def test_a_damaged_image_gives_no_clone_and_the_branch_starts_afresh(
     launcher: Launcher, store: ForkStore, harm: str
 ) -> None:
     with desktops(launcher, store, 2) as (origin, clone):
         kept(origin, store)
+        before = children_of(launcher)
         pages = max((folder_of(launcher) / "images").glob("pages-*.img"),
                     key=lambda path: path.stat().st_size)  # fmt: skip
         if harm == "missing":
@@ -77,6 +83,7 @@ def test_a_damaged_image_gives_no_clone_and_the_branch_starts_afresh(
 
         assert store.points() == ()
         assert store.statistics()["failed"] == 1
+        assert children_of(launcher) == before  # nor is a dead one left
         assert "Mousepad" in clone.reset(TASK).signature.focus
         assert origin.act(STEP).signature.focus.startswith("*")
 
