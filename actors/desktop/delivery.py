@@ -8,7 +8,6 @@ sent it all there was, and any of that would have woken it.
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Callable
 from itertools import count
@@ -20,6 +19,7 @@ from Xlib.ext import res
 from Xlib.protocol import event
 
 from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.actors.desktop.guest.ready import wait_ready
 
 TIMEOUT_S = 20.0
 _LOOK_S = 0.05
@@ -179,7 +179,7 @@ class Delivery:
         deadline = time.monotonic() + timeout_s
         while (left := deadline - time.monotonic()) > 0:
             if not self._display.pending_events():
-                select.select([self._display.fileno()], [], [], left)
+                wait_ready([self._display], timeout_s=left)
                 continue
             heard = self._display.next_event()
             if heard.type == X.ClientMessage and heard.client_type == self._protocols:
@@ -217,7 +217,7 @@ def _runs_of(folder: Path) -> str:
     try:
         runs = []
         for task in sorted((folder / "task").iterdir()):
-            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+            state = (task / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
             if state != "S":
                 return ""
             runs.append((task / "schedstat").read_text())

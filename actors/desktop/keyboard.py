@@ -22,6 +22,7 @@ Place: TypeAlias = tuple[int, int]
 """A keycode, and whether Shift goes with it."""
 _SPARE_CODES = "_ENVS_SPARE_KEYCODES"
 """Property of the root window: a copy of a desktop finds there which codes are its slots."""
+_CODES_MAX, _WORD_BITS = 256, 32
 _CHUNK = 500
 """So many characters are on their way at most, however late the application is."""
 _CONTROLS = {"\n": 0xFF0D, "\t": 0xFF09}
@@ -91,8 +92,9 @@ class Keyboard:
         keysyms = [keysym_of_character(character) for character in text]
         state = self._refresh()
         self._require_room(keysyms, 1)
-        if state.is_caps_locked:
-            self._tap(self._fixed[int(XK.XK_Caps_Lock)])
+        caps = self._fixed.get(int(XK.XK_Caps_Lock)) if state.is_caps_locked else None
+        if caps:
+            self._tap(caps)
         is_late = self._delivery.is_late()
         before = 0
         for number, chunk in enumerate(self._chunks(keysyms)):
@@ -105,8 +107,8 @@ class Keyboard:
                 self._tap(placed[keysym])
                 before = keysym
             self._display.sync()
-        if state.is_caps_locked:
-            self._tap(self._fixed[int(XK.XK_Caps_Lock)])
+        if caps:
+            self._tap(caps)
 
     def press(self, names: tuple[str, ...]) -> list[int]:
         """Press keys one after the other; they stay down. Returns their codes.
@@ -158,9 +160,11 @@ class Keyboard:
     def _spare_codes(self) -> list[int]:
         """The codes that the layout left unmapped when this desktop, or its origin, was fresh."""
         root, atom = self._display.screen().root, self._display.intern_atom(_SPARE_CODES)
-        noted = root.get_full_property(atom, Xatom.CARDINAL)
-        if noted is not None:
-            return [int(code) for code in noted.value]
+        noted = root.get_property(atom, Xatom.CARDINAL, 0, _CODES_MAX)
+        if noted is not None:  # any program may have written there since
+            last = self._display.display.info.max_keycode
+            told = noted.value if noted.format == _WORD_BITS else ()
+            return [code for code in dict.fromkeys(told) if self._first <= code <= last]
         modifiers = {code for row in self._display.get_modifier_mapping() for code in row}
         rows = self._mapping()
         spare = [
@@ -207,7 +211,15 @@ class Keyboard:
         return [slot for slot in self._slots if self._devices.keeps(key=slot[0])]
 
     def _require_room(self, keysyms: list[int], wanted: int) -> None:
-        """Raises `ActionRefusedError` when those that need a slot find fewer than so many."""
+        """Refuse what needs Shift where the guest has taken it off the keyboard, or more slots.
+
+        Raises:
+            ActionRefusedError: those that need a slot find fewer than so many, or there is no
+                Shift.
+        """
+        is_lacking = int(XK.XK_Shift_L) not in self._fixed
+        if is_lacking and any(self._fixed.get(keysym, (0, 1))[1] for keysym in keysyms):
+            raise ActionRefusedError("the keyboard has no Shift any more: its layout was changed")
         pinned = self._pinned()
         known = {self._slots[slot] for slot in pinned}
         foreign = {keysym for keysym in keysyms if keysym not in self._fixed} - known

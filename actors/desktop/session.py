@@ -25,7 +25,7 @@ from envs_node.actors.desktop.sessions.openbox import Openbox
 from envs_node.actors.desktop.sessions.shell import SESSION_BUS, X_SOCKET, Shell
 from envs_node.actors.desktop.settle import wait_still
 from envs_node.actors.desktop.xorg import server_argv
-from envs_node.actors.desktop.xserver import XConnection
+from envs_node.actors.desktop.xserver import LOST, XConnection
 
 START_TIMEOUT_S = 20.0
 SHELLS: Mapping[SessionName, Shell] = {"openbox": Openbox(), "gnome": Gnome()}
@@ -132,7 +132,7 @@ class Session:
         ticks, is_running = 0, False
         for stat in self.path("/proc").glob("[0-9]*/stat"):
             try:
-                state, *fields = stat.read_text().rpartition(")")[2].split()
+                state, *fields = stat.read_text(errors="replace").rpartition(")")[2].split()
             except (OSError, ValueError):  # it has ended meanwhile
                 continue
             is_running = is_running or state in "RD"
@@ -141,7 +141,8 @@ class Session:
 
     def clients(self) -> int:
         """How many connections its X server has accepted."""
-        sockets = Path(f"/proc/{self.pid}/net/unix").read_text().splitlines()
+        listed = Path(f"/proc/{self.pid}/net/unix").read_text(errors="replace")  # any may name any
+        sockets = listed.splitlines()
         return sum(line.endswith(X_SOCKET) and " 0001 03 " in line for line in sockets)
 
     def require_whole(self) -> None:
@@ -200,7 +201,7 @@ class Session:
         """The first part that is not at work, and what became of it."""
         for part, number in self._parts.items():
             try:
-                stat = self.path(f"/proc/{number}/stat").read_text()
+                stat = self.path(f"/proc/{number}/stat").read_text(errors="replace")
                 state = stat.rpartition(")")[2].split()[0]
             except OSError:
                 state = "X"
@@ -253,7 +254,10 @@ class Session:
         self._closers.append(self.connection)
         self.screen = Screen(self.path(X_SOCKET), self.width, self.height)
         self._closers.append(self.screen)
-        self.input = Input(self.connection, self.width, self.height, self.path)
+        try:
+            self.input = Input(self.connection, self.width, self.height, self.path)
+        except LOST as error:
+            raise DesktopLostError(f"the X server takes no input: {error}") from error
 
     def _connect_buses(self) -> None:
         root = f"/proc/{self.pid}/root"

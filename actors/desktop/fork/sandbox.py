@@ -112,10 +112,14 @@ class ForkableSandbox(Sandbox):
                 return None
             _, point = found
             self._end_session()
+            wrong = "it broke us"
             try:
                 wrong = self._become(point)
             except LauncherError as error:
                 wrong = str(error)
+            finally:
+                if wrong == "it broke us":  # nobody is to run into that again
+                    self._store.forget(point)
             if wrong:
                 self._end_session()
                 self._store.failed(point, wrong)
