@@ -27,6 +27,7 @@ from envs_node.actors.desktop import network
 from envs_node.actors.desktop.accessibility import Reading
 from envs_node.actors.desktop.elements import list_elements
 from envs_node.actors.desktop.errors import DesktopLostError, ForkRefusedError
+from envs_node.actors.desktop.frames import trim_frames
 from envs_node.actors.desktop.guestclient import SOCKET_PATH, Guest
 from envs_node.actors.desktop.interface import Forked
 from envs_node.actors.desktop.kind import DesktopKind
@@ -52,8 +53,6 @@ from envs_node.actors.desktop.xserver import Window
 from envs_node.messages.actions import Action
 from envs_node.messages.desktop import Observation
 from envs_node.messages.tasks import Task
-
-FRAMES_MAX = 64
 
 
 class Sandbox:
@@ -215,8 +214,7 @@ class Sandbox:
         session.require_whole()
         if signature.frame not in self._frames:
             self._frames[signature.frame] = pack_frame(pixels)
-            if len(self._frames) > FRAMES_MAX:
-                self._frames.popitem(last=False)
+            trim_frames(self._frames)
         self._observed += 1
         return Observation(
             width=session.width, height=session.height, elements=elements, signature=signature,
