@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
@@ -74,6 +75,7 @@ class PlanVerb(Verb, frozen=True, kw_only=True):
 
     def run(self) -> int:
         """Plan, measure or check."""
+        self._check_numbers()
         mix = read_mix(self.app_mix)
         if self.measure:
             with owning("plan"), keep_logs(node="plan"):
@@ -100,6 +102,23 @@ class PlanVerb(Verb, frozen=True, kw_only=True):
         show(found, _plan_text(profiles, host, plans), as_json=self.json)
         return 0 if plans[0].desktops else 1
 
+    def _check_numbers(self) -> None:
+        """Refuse what no host has.
+
+        Raises:
+            PlanError: naming the option, its value and what is possible.
+        """
+        bounds: tuple[tuple[str, float, float, float], ...] = (
+            ("--cores", self.cores, 0, 100_000),
+            ("--steps", self.steps, 1, 100_000),
+            ("--think-s", self.think_s, 0, 86_400),
+            ("--price-per-hour", self.price_per_hour, 0, 1e9),
+            ("--desktops", self.desktops, 1, 512),
+        )
+        for name, value, least, most in bounds:
+            if not least <= value <= most:
+                raise PlanError(f"{name} is {value}; it must be between {least:g} and {most:g}")
+
     def _measure(self, mix: Mapping[str, float]) -> int:
         kind = DesktopKind()
         found = []
@@ -119,6 +138,16 @@ class PlanVerb(Verb, frozen=True, kw_only=True):
         return 0
 
 
+def _read_share(part: str, share: str) -> float:
+    try:
+        number = float(share or 1)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise PlanError(f"{part!r} is no share; write calc=.5,chromium=.5")
+    return number
+
+
 def read_mix(text: str) -> dict[str, float]:
     """`calc=.5,chromium=.5` as numbers.
 
@@ -128,10 +157,7 @@ def read_mix(text: str) -> dict[str, float]:
     mix: dict[str, float] = {}
     for part in filter(None, text.split(",")):
         app, _, share = part.partition("=")
-        try:
-            mix[app.strip()] = float(share or 1)
-        except ValueError as error:
-            raise PlanError(f"{part!r} is no share; write calc=.5,chromium=.5") from error
+        mix[app.strip()] = _read_share(part, share)
     if unknown := [app for app in mix if app not in APPLICATIONS]:
         raise PlanError(f"no such application: {unknown[0]}; there are {', '.join(APPLICATIONS)}")
     return mix

@@ -269,6 +269,14 @@ def test_a_configuration_that_is_not_there(refuse: Refuse) -> None:
         (("eval", "--k", "0"), "--k is 0"),
         (("eval", "nowhere"), "no such tasks: nowhere"),
         (("policy", "show", "nowhere"), "nowhere"),
+        (("plan", "--cores", "-3"), "--cores is -3"),
+        (("plan", "--steps", "0"), "--steps is 0"),
+        (("plan", "--think-s", "nan"), "--think-s is nan"),
+        (("plan", "--price-per-hour", "-1"), "--price-per-hour is -1.0"),
+        (("plan", "--check", "--desktops", "0"), "--desktops is 0"),
+        (("plan", "--app-mix", "calc=nan"), "'calc=nan' is no share"),
+        (("plan", "--app-mix", "calc=inf"), "'calc=inf' is no share"),
+        (("plan", "--app-mix", "calc=2,vlc=-1"), "'vlc=-1' is no share"),
     ],
 )
 def test_a_number_or_a_place_that_makes_no_sense(
