@@ -5,9 +5,9 @@ import signal
 
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
 while True:
-    signal.sigwait({signal.SIGCHLD})
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
+        while os.waitpid(-1, os.WNOHANG)[0]:  # first of all, what ended before we listened
             pass
     except ChildProcessError:
         pass
+    signal.sigwait({signal.SIGCHLD})
