@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from envs_node.actors.desktop.kind import DesktopKind, Limits, SessionName, XServerName
+from envs_node.actors.desktop.remote.address import parse_address
 from envs_node.actors.room import JournalSettings
 from envs_node.messages.base import EnvsError
 from envs_node.messages.fit import FitSettings
@@ -29,7 +30,17 @@ class DesktopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """The desktops of a node."""
 
     count: int = 2
-    """Desktops driven at once."""
+    """Desktops driven at once; where there are `machines`, each is one desktop instead."""
+    backend: Literal["sandbox", "osworld-http"] = "sandbox"
+    """What desktops are: made on this host, or machines that run OSWorld's server already."""
+    machines: tuple[str, ...] = ()
+    """Of backend osworld-http: `http://HOST:PORT` of each. A token that they want is in the
+    variable ENVS_MACHINE_TOKEN."""
+    revert_command: tuple[str, ...] = ()
+    """Of backend osworld-http: program and arguments that make a machine fresh, with `{machine}`,
+    `{host}` and `{port}` replaced; no shell reads it. Without, a machine serves one episode."""
+    renew_timeout_s: float = 60.0
+    """How long a machine may take to be reverted, and again to answer after that."""
     width: int = 1280
     """Of the screen, in pixels."""
     height: int = 720
@@ -156,6 +167,7 @@ def check_config(config: Config) -> None:
         ("desktop.warm", config.desktop.warm, 0, 64),
         ("desktop.memory_reserve_bytes", config.desktop.memory_reserve_bytes, 0, 2**50),
         ("desktop.load_cpu_max", config.desktop.load_cpu_max, 0.1, 10_000),
+        ("desktop.renew_timeout_s", config.desktop.renew_timeout_s, 1, 3600),
         ("policy.threads", config.policy.threads, 1, 256),
         ("link.silence_s", config.link.silence_s, 1, 86_400),
         ("journal.free_bytes_min", config.journal.free_bytes_min, 0, 2**50),
@@ -186,9 +198,31 @@ def check_config(config: Config) -> None:
     for name, value, least, most in bounds:
         if not least <= value <= most:
             raise ConfigError(f"{name} is {value}; it must be between {least:g} and {most:g}")
+    _check_backend(config.desktop)
     for host in config.desktop.allowed_hosts:
         if not _HOST.fullmatch(host):
             raise ConfigError(
                 f"desktop.allowed_hosts has {host!r}; write example.org, *.example.org or either "
                 "with a port, example.org:8080"
             )
+
+
+def _check_backend(desktop: DesktopSettings) -> None:
+    """Refuse machines that are none, and what only a desktop of this host can do."""
+    is_sandbox = desktop.backend == "sandbox"
+    if is_sandbox and (desktop.machines or desktop.revert_command):
+        raise ConfigError('desktop.machines need desktop.backend = "osworld-http"')
+    if is_sandbox:
+        return
+    if not desktop.machines:
+        raise ConfigError('desktop.machines is empty; name some, like ["http://10.0.0.7:5000"]')
+    if len(set(desktop.machines)) < len(desktop.machines):
+        raise ConfigError("desktop.machines names one twice; each is one desktop")
+    for machine in desktop.machines:
+        try:
+            parse_address(machine)
+        except ValueError as error:
+            raise ConfigError(f"desktop.machines: {error}") from error
+    for name in ("record", "ocr"):
+        if getattr(desktop, name):
+            raise ConfigError(f"desktop.{name} is for desktops of this host, not for machines")

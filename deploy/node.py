@@ -29,11 +29,11 @@ from envs_node.deploy.enrolment import keep_certified
 from envs_node.deploy.head import HeadRuns
 from envs_node.deploy.health import Health, host_troubles
 from envs_node.deploy.links import secure_head, secure_node
+from envs_node.deploy.machines import make_desktops
 from envs_node.deploy.membership import HEAD, keep_joined, keep_proposer
 from envs_node.deploy.parts import PROPOSER
 from envs_node.deploy.run_journal import open_journal
 from envs_node.deploy.slot import tell_crash
-from envs_node.deploy.slots import Desktops
 from envs_node.deploy.trainer import Trainer
 from envs_node.messages.base import ActorName, RunId
 from envs_node.messages.lifecycle import Crashed, Join, Role
@@ -73,7 +73,7 @@ async def open_head(
     def own_children() -> list[ChildSpec]:
         if policy is None:
             return []
-        desktops = Desktops(
+        desktops = make_desktops(
             post, config.desktop, checker, node=name, health=health, find_folder=runs.path
         )
         return [_proposer(post, policy), desktops.child()]
@@ -146,7 +146,7 @@ async def run_desktops(config: Config, *, folder: Path, checker: CheckerSource) 
     async with open_journal(folder / "journal", config.journal.free_bytes_min) as journal:
         post = Post(RunId(name), recorder=journal.recorder)
         health = _board(post, folder)
-        desktops = Desktops(
+        desktops = make_desktops(
             post, config.desktop, checker, node=name, health=health, find_folder=lambda: folder
         )
         async with open_links(security=security) as links, trio.open_nursery() as nursery:

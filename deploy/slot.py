@@ -14,6 +14,7 @@ from envs_node.actors.base import Actor
 from envs_node.actors.loop import run_actor
 from envs_node.actors.post import Post
 from envs_node.actors.replay.actor import ReplayActor
+from envs_node.actors.replay.asking import Deadlines
 from envs_node.actors.replay.work import Slot, work
 from envs_node.deploy.admitted import AdmittedTree, Room
 from envs_node.deploy.health import Health
@@ -42,6 +43,7 @@ class DesktopSlot:
         chance: jitter of the back-off of its supervisor.
         room: lets it run; it always may unless given.
         pid: the first process of its desktop, or 0 while there is none.
+        deadlines: how long whoever drives a branch waits for its desktop.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class DesktopSlot:
         chance: Random | None = None,
         room: Room | None = None,
         pid: Callable[[], int] = int,
+        deadlines: Deadlines | None = None,
     ) -> None:
         self._post = post
         self._id = desktop_id
@@ -68,6 +71,7 @@ class DesktopSlot:
         self._chance = chance
         self._room = room
         self._pid = pid
+        self._deadlines = deadlines
         self._names = {kind: ActorName(f"{kind}/{desktop_id}") for kind in _KINDS}
 
     def child(self) -> ChildSpec:
@@ -117,6 +121,7 @@ class DesktopSlot:
             functools.partial(self._post.ref, sender=me),
             scheduler=ActorName("scheduler"),
             desktop_id=self._id,
+            deadlines=self._deadlines,
         )
 
     async def _work(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -60,17 +60,16 @@ _T = TypeVar("_T")
 
 
 class DesktopActor(Actor[Heard]):
-    """Owns one desktop. Asked twice, it answers twice and acts once.
-
-    Its desktop is driven by `run_blocking`; nothing runs before the first `Reset`.
-    """
+    """Owns one desktop. Asked twice, it answers twice and acts once, and never before `Reset`."""
 
     def __init__(
-        self, desktop_id: DesktopId, desktop: Desktop, *, run_blocking: RunBlocking = run_in_thread
-    ) -> None:
+        self, desktop_id: DesktopId, desktop: Desktop, *,
+        run_blocking: RunBlocking = run_in_thread, reset_timeout_s: float = RESET_TIMEOUT_S,
+    ) -> None:  # fmt: skip
         self._id = desktop_id
         self._desktop = desktop
         self._run_blocking = run_blocking
+        self._reset_timeout_s = reset_timeout_s
         self._task: Task | None = None
         self._reset: ResetDone | ResetFailed | None = None
         self._episode: Episode | None = None
@@ -132,7 +131,7 @@ class DesktopActor(Actor[Heard]):
             fork, fresh = partial(desktop.reset_forked, task, prefix), partial(desktop.reset, task)
             clone = await self._in_thread(fork, FORK_TIMEOUT_S) if wants_clone else None
             fork_ms = _elapsed_ms(start) if wants_clone and desktop.can_fork else 0
-            seen = clone.seen if clone else (await self._in_thread(fresh, RESET_TIMEOUT_S),)
+            seen = clone.seen if clone else (await self._in_thread(fresh, self._reset_timeout_s),)
         except (SetupFailedError, LauncherError) as error:
             self._reset = refuse(reason=str(error), is_setup=isinstance(error, SetupFailedError))
             return self._reset

@@ -1,4 +1,4 @@
-"""A client of the server inside a desktop, through its unix socket."""
+"""A client of the server inside a desktop: through a unix socket, or however it is reached."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 import time
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -27,12 +28,16 @@ class GuestRefusedError(DesktopLostError):
         self.status = status
 
 
-class Guest:
+class HttpGuest:
     """Asks OSWorld's interface inside a desktop. Every request has its own connection."""
 
-    def __init__(self, path: Path, *, timeout_s: float = 130.0) -> None:
-        self._path = path
-        self._timeout_s = timeout_s
+    def _connection(self) -> AbstractContextManager[http.client.HTTPConnection]:
+        """One for a single request: made when it is first used, and closed behind it."""
+        raise NotImplementedError
+
+    def _headers(self) -> dict[str, str]:
+        """What goes with every request."""
+        return {}
 
     def post(self, path: str, body: dict[str, Any]) -> bytes:
         """Post JSON; the body of the answer.
@@ -59,20 +64,32 @@ class Guest:
         self._request("POST", "/setup/upload", body, f"multipart/form-data; boundary={mark}")
 
     def _request(self, method: str, path: str, body: bytes, kind: str) -> bytes:
-        connection = _UnixConnection(self._path, self._timeout_s)
         try:
-            connection.request(method, path, body, {"Content-Type": kind})
-            answer = connection.getresponse()
-            data = answer.read(_BODY_BYTES_MAX + 1)
+            with self._connection() as connection:
+                headers = {"Content-Type": kind, **self._headers()}
+                connection.request(method, path, body, headers)
+                answer = connection.getresponse()
+                data = answer.read(_BODY_BYTES_MAX + 1)
         except (OSError, http.client.HTTPException) as error:
             raise DesktopLostError(f"the server inside did not answer {path}: {error}") from error
-        finally:
-            connection.close()
         if len(data) > _BODY_BYTES_MAX:
             raise DesktopLostError(f"the server inside answers {path} without an end")
+        if answer.length:
+            raise DesktopLostError(f"the answer to {path} lacks its last {answer.length} bytes")
         if answer.status != http.client.OK:
             raise GuestRefusedError(path, answer.status, data.decode(errors="replace"))
         return data
+
+
+class Guest(HttpGuest):
+    """The server inside a desktop of this host, through its unix socket."""
+
+    def __init__(self, path: Path, *, timeout_s: float = 130.0) -> None:
+        self._path = path
+        self._timeout_s = timeout_s
+
+    def _connection(self) -> AbstractContextManager[http.client.HTTPConnection]:
+        return closing(_UnixConnection(self._path, self._timeout_s))
 
 
 class _UnixConnection(http.client.HTTPConnection):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from envs_node.actors.desktop.delivery import Delivery
 from envs_node.actors.desktop.devices import Devices
 from envs_node.actors.desktop.errors import ActionRefusedError, DesktopLostError
 from envs_node.actors.desktop.keyboard import Keyboard, keysyms_of_chord
+from envs_node.actors.desktop.shape import check_shape, points_of
 from envs_node.actors.desktop.xserver import LOST, XConnection
 from envs_node.messages.actions import (
     Action,
@@ -28,12 +29,6 @@ from envs_node.messages.actions import (
     Wait,
 )
 
-WAIT_MS_MAX = 30_000
-BUTTON_MAX = 9
-COUNT_MAX = 10
-NOTCHES_MAX = 100
-KEYS_MAX = 8
-POINTS_MAX = 500
 _UP, _DOWN, _LEFT, _RIGHT = 4, 5, 6, 7
 _DELIVERY_S = 1.0
 """So long an action waits for the application to take it in. One that is busy takes longer."""
@@ -94,65 +89,41 @@ class Input:
             finally:
                 self._devices.settle()
                 if isinstance(action, Click | MouseDown | MouseUp | Drag):
-                    self._clicked_s, self._clicked_at = time.monotonic(), _points_of(action)[-1]
+                    self._clicked_s, self._clicked_at = time.monotonic(), points_of(action)[-1]
             self._delivery.is_done(_DELIVERY_S)
         except LOST as error:
             raise DesktopLostError(f"the X server is gone: {error}") from error
 
     def _check(self, action: Action) -> None:
-        self._check_points(_points_of(action))
-        self._check_keys(action)
-        match action:
-            case Drag(path=path) if not 2 <= len(path) <= POINTS_MAX:
-                raise ActionRefusedError(f"a drag has 2 to {POINTS_MAX} points, not {len(path)}")
-            case Click(count=count) | Key(count=count):
-                _check_range("count", count, 1, COUNT_MAX)
-            case Scroll(dx=dx, dy=dy) if abs(dx) + abs(dy) > NOTCHES_MAX:
-                raise ActionRefusedError(f"scroll by {dx},{dy}; at most {NOTCHES_MAX} notches")
-            case Wait(wait_ms=wait_ms):
-                _check_range("wait_ms", wait_ms, 0, WAIT_MS_MAX)
-            case _:
-                pass
+        check_shape(action, self._width, self._height)
         match action:
             case Click(button=button) | Drag(button=button) | MouseDown(button=button):
-                _check_range("button", button, 1, BUTTON_MAX)
                 if self._devices.keeps(button=button):
                     raise ActionRefusedError(f"button {button} is down: let it go first")
             case MouseUp(button=button):
-                _check_range("button", button, 1, BUTTON_MAX)
                 if not self._devices.keeps(button=button):
                     raise ActionRefusedError(f"button {button} is not down")
-            case Key(count=count, hold_ms=hold_ms):
-                _check_range("count times hold_ms", count * hold_ms, 0, WAIT_MS_MAX)
-            case _:
-                pass
-
-    def _check_points(self, points: Iterable[tuple[int, int]]) -> None:
-        for x, y in points:
-            if not (0 <= x < self._width and 0 <= y < self._height):
-                size = f"{self._width}x{self._height}"
-                raise ActionRefusedError(f"point {x},{y} is outside the screen of {size}")
-
-    def _check_keys(self, action: Action) -> None:
-        match action:
-            case Click(keys=keys) | Move(keys=keys) | Drag(keys=keys) | Scroll(keys=keys):
-                least = 0
-            case Key(keys=keys):
-                least = 1
             case KeyDown(key=key) | KeyUp(key=key):
                 is_kept = self._devices.keeps(key=self._keyboard.code_of(key))
                 if is_kept != isinstance(action, KeyUp):
                     raise ActionRefusedError(f"key {key} is {'' if is_kept else 'not '}down")
-                return
             case _:
-                return
-        if not least <= len(keys) <= KEYS_MAX:
-            raise ActionRefusedError(f"{len(keys)} keys; {least} to {KEYS_MAX} are possible")
-        keysyms_of_chord(keys)
+                pass
+        match action:
+            case (
+                Click(keys=keys)
+                | Move(keys=keys)
+                | Drag(keys=keys)
+                | Scroll(keys=keys)
+                | Key(keys=keys)
+            ):
+                keysyms_of_chord(keys)
+            case _:
+                pass
 
     def _perform(self, action: Action) -> None:
         if isinstance(action, Click | MouseDown | Drag):
-            self._part_clicks(*_points_of(action)[0])
+            self._part_clicks(*points_of(action)[0])
         match action:
             case Click(x=x, y=y) | Scroll(x=x, y=y):
                 self._devices.move(x, y)
@@ -213,30 +184,9 @@ class Input:
                     self._delivery.is_done(_MOTION_S)
 
 
-def _points_of(action: Action) -> list[tuple[int, int]]:
-    match action:
-        case Drag(path=path):
-            return [(point.x, point.y) for point in path]
-        case (
-            Click(x=x, y=y)
-            | Move(x=x, y=y)
-            | MouseDown(x=x, y=y)
-            | MouseUp(x=x, y=y)
-            | Scroll(x=x, y=y)
-        ):
-            return [(x, y)]
-        case _:
-            return []
-
-
 def _presses_of(action: Click | Scroll) -> list[int]:
     """The buttons that are pressed one after the other. A notch of the wheel is one."""
     if isinstance(action, Click):
         return [action.button] * action.count
     down = [_DOWN if action.dy > 0 else _UP] * abs(action.dy)
     return down + [_RIGHT if action.dx > 0 else _LEFT] * abs(action.dx)
-
-
-def _check_range(name: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise ActionRefusedError(f"{name} is {value}; {least} to {most} are possible")

@@ -40,7 +40,7 @@ from envs_node.actors.desktop.screen import pack_frame, png_of_frame
 from envs_node.actors.desktop.session import Session
 from envs_node.actors.desktop.settle import Look, Stillness, Work, wait_still
 from envs_node.actors.desktop.setup import Setup, check_setup
-from envs_node.actors.desktop.signature import sign
+from envs_node.actors.desktop.signature import files_digest, sign
 from envs_node.actors.desktop.starts import Starts
 from envs_node.actors.desktop.windows import (
     bare_elements,
@@ -205,7 +205,8 @@ class Sandbox:
         listing = list_elements(nodes, session.width, session.height)
         self.films.show(lambda: pixels, is_still=True)
         elements = listing.elements + bare_elements(windows, focused, listing.elements)
-        signature = sign(pixels, windows, focused, elements, session.path("/home/user"))
+        files = files_digest(session.path("/home/user"))
+        signature = sign(pixels, windows, focused, elements, files)
         silent = silent_windows(windows, nodes)
         cuts = self._reading.cuts | listing.cuts
         if self._kind.ocr and silent:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
 import time
@@ -12,7 +13,7 @@ import structlog
 
 from envs_node.actors.desktop.errors import SetupFailedError
 from envs_node.actors.desktop.guest.modules import pyautogui
-from envs_node.actors.desktop.guestclient import Guest, GuestRefusedError
+from envs_node.actors.desktop.guestclient import GuestRefusedError, HttpGuest
 from envs_node.actors.desktop.readiness import Launch, NotReadyError, Watched
 from envs_node.messages.tasks import Task
 
@@ -117,7 +118,9 @@ def _steps(task: Task, *, of_check: bool = False) -> list[tuple[str, dict[str, A
 class Setup:
     """Brings a fresh desktop to a task's start."""
 
-    def __init__(self, task: Task, guest: Guest, desktop: Watched, size: tuple[int, int]) -> None:
+    def __init__(
+        self, task: Task, guest: HttpGuest, desktop: Watched, size: tuple[int, int]
+    ) -> None:
         self._task = task
         self._values = {
             "{SCREEN_WIDTH}": size[0], "{SCREEN_HEIGHT}": size[1],
@@ -177,8 +180,13 @@ class Setup:
             _log.info("program.launched", task_id=self._task.id, step=number, **told)
 
     def _returncode(self) -> int | None:
-        """How the program that was launched last has ended; None while it runs."""
-        status = json.loads(self._guest.get("/setup/launched")).get("returncode")
+        """How the program that was launched last has ended; None while it runs, or nobody knows."""
+        try:
+            status = json.loads(self._guest.get("/setup/launched")).get("returncode")
+        except GuestRefusedError as error:
+            if error.status != http.client.NOT_FOUND:
+                raise
+            return None  # OSWorld's own server does not say
         return status if isinstance(status, int) else None
 
     def _substitute(self, value: Any) -> Any:

@@ -53,11 +53,14 @@ def sign(
     windows: Sequence[Window],
     focused: int,
     elements: Sequence[Element],
-    home: Path,
+    files: str,
 ) -> Signature:
     """Build the signature of what was seen at one moment.
 
     Of each pixel's four bytes the last shows nothing, and GIMP leaves in it what was there.
+
+    Args:
+        files: digest of the working files.
     """
     pixels = (pixels.view(np.uint32) & np.uint32(0x00FFFFFF)).view(np.uint8)
     tiles, columns = tile_digests(pixels)
@@ -68,7 +71,7 @@ def sign(
         windows=tuple(window.title for window in windows),
         focus=next((window.title for window in windows if window.id == focused), ""),
         elements=elements_digest(elements, windows),
-        files=files_digest(home),
+        files=files,
         boxes=tuple(
             WindowBox(w.app_class, w.x, w.y, w.width, w.height, w.is_hidden) for w in windows
         ),

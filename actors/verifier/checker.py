@@ -11,9 +11,9 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -56,6 +56,15 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Module and digest of the files that the task's metrics and getters were loaded from."""
 
 
+class Door(NamedTuple):
+    """Where a desktop is that has no process on this host."""
+
+    host: str
+    port: int
+    token: str = ""
+    """What its server wants as `Authorization: Bearer`, if it wants one."""
+
+
 class Checker:
     """OSWorld's checker, warm. Blocking; one verdict at a time."""
 
@@ -66,6 +75,7 @@ class Checker:
         verdict_s: float = _VERDICT_S,
         label: Mapping[str, str] | None = None,
         overlay: dict[str, Path] | None = None,
+        find_door: Callable[[], Door] | None = None,
     ) -> None:
         """Take an installed checker.
 
@@ -74,11 +84,14 @@ class Checker:
             verdict_s: deadline of a verdict; the sleeps of its postconfig come on top.
             label: variables that mark its process, and what that starts, as the caller's.
             overlay: metrics of one's own by name, and the file each is defined in.
+            find_door: where the desktop is, which then is another machine; its server's port is
+                all that is reached of it.
         """
         self._source = source
         self._verdict_s = verdict_s
         self._label = dict(label or {})
         self._overlay = {name: str(path) for name, path in (overlay or {}).items()}
+        self._find_door = find_door
         self._lock = threading.Lock()
         self._zygote: subprocess.Popen[bytes] | None = None
         self._root: Path | None = None
@@ -162,6 +175,7 @@ class Checker:
                 "work": str(work),
                 "cache": str(work / "cache"),
                 "guest_pid": guest_pid,
+                "machine": self._find_door()._asdict() if self._find_door else None,
                 "last_action": last_action,
                 "deadline_s": deadline_s,
             }

@@ -51,6 +51,21 @@ def die_with_parent() -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "pdeathsig")
 
 
+def gain_nothing() -> None:
+    """Gain no privilege by whatever is run from here on."""
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+
+
+def enter_nowhere(uid: int) -> None:
+    """Move into a network with nothing in it; else as `enter`, for a desktop that is not here."""
+    own = _CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID | _CLONE_NEWNET
+    if os.geteuid() == 0:
+        _check(_libc.unshare(own), "unshare")
+    else:
+        _leave_users(own, f"{uid} {os.geteuid()} 1\n", is_lone=True)
+    _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
+
+
 def enter(guest_pid: int, uid: int) -> None:
     """Move into the desktop's network; the next child has its own processes, mounts and IPC.
 
@@ -67,22 +82,29 @@ def enter(guest_pid: int, uid: int) -> None:
         os.close(handle)
     own = _CLONE_NEWNS | _CLONE_NEWIPC | _CLONE_NEWPID
     if "user" in spaces:
-        _leave_users(own, uid)
+        _leave_users(own, _who(uid))
     else:
         _check(_libc.unshare(own), "unshare")
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
 
 
-def _leave_users(flags: int, uid: int) -> None:
-    """Leave for a user namespace of our own, in which `uid` is somebody.
-
-    Whoever leaves may no longer say who is who there. So a child stays behind, which still may.
-    """
+def _who(uid: int) -> str:
+    """Who is who in a user namespace inside the desktop's, in which `uid` is somebody."""
     with open("/proc/self/uid_map", encoding="ascii") as source:
         ranges = [[int(number) for number in line.split()] for line in source]
     is_lent = any(first <= uid < first + count for first, _, count in ranges)
     user = os.geteuid()
-    who = f"{user} {user} 1\n{uid} {uid} 1\n" if is_lent else f"{uid} {user} 1\n"
+    return f"{user} {user} 1\n{uid} {uid} 1\n" if is_lent else f"{uid} {user} 1\n"
+
+
+def _leave_users(flags: int, who: str, *, is_lone: bool = False) -> None:
+    """Leave for a user namespace of our own, in which these are somebody.
+
+    Whoever leaves may no longer say who is who there. So a child stays behind, which still may.
+
+    Args:
+        is_lone: nobody has lent us ids: then groups may not be changed there.
+    """
     leaver = os.getpid()
     told, tell = os.pipe()
     helper = os.fork()
@@ -90,6 +112,9 @@ def _leave_users(flags: int, uid: int) -> None:
         status = 1
         try:
             os.read(told, 1)
+            if is_lone:
+                with open(f"/proc/{leaver}/setgroups", "w", encoding="ascii") as sink:
+                    sink.write("deny")
             for name in ("uid_map", "gid_map"):
                 with open(f"/proc/{leaver}/{name}", "w", encoding="ascii") as sink:
                     sink.write(who)
@@ -104,7 +129,7 @@ def _leave_users(flags: int, uid: int) -> None:
         os.close(told)
         status = os.waitpid(helper, 0)[1]
     if status != 0:
-        raise OSError(f"nobody could be user {uid} beside the desktop: status {status}")
+        raise OSError(f"nobody could be {who.split()[0]} beside the desktop: status {status}")
 
 
 def confine(work: str, uid: int) -> None:
@@ -147,7 +172,7 @@ def confine(work: str, uid: int) -> None:
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     _drop_capabilities()
-    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    gain_nothing()
 
 
 def _copy_work(work: str, root: str, uid: int) -> None:

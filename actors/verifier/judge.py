@@ -99,8 +99,12 @@ class _Judgement:
         return call
 
 
-def _guard(judgement: _Judgement) -> None:
-    """Give every request a timeout, let it reach only the desktop, and write down its answer."""
+def _guard(judgement: _Judgement, token: str) -> None:
+    """Give every request a timeout, let it reach only the desktop, and write down its answer.
+
+    Args:
+        token: what the desktop's server wants with each, if it wants one.
+    """
     requests = importlib.import_module("requests")
     plain = requests.Session.request
 
@@ -119,6 +123,8 @@ def _guard(judgement: _Judgement) -> None:
             raise RefusedError(f"{where.netloc} is not the desktop")
         if named.get("timeout") is None:
             named["timeout"] = (_CONNECT_S, _READ_S)
+        if token:
+            named["headers"] = {"Authorization": f"Bearer {token}", **(named.get("headers") or {})}
         try:
             answer = plain(self, method, url, **named)
         except requests.exceptions.RequestException as error:
@@ -171,7 +177,7 @@ def judge(order: dict[str, Any]) -> dict[str, Any]:
     """Evaluate one task, with OSWorld's own functions, in this process."""
     desktop = importlib.import_module("desktop_env.desktop_env").DesktopEnv
     judgement = _Judgement()
-    _guard(judgement)
+    _guard(judgement, (order["machine"] or {}).get("token", ""))
     judgement.phase = "probe"
     if not _is_alive():
         return {"alive_before": False, "exchanges": judgement.exchanges}

@@ -114,7 +114,7 @@ def _child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any]) -> None
         _close_all_but(answer_fd)
         entered = _Caught()
         with entered:
-            setup["jail"].enter(order["guest_pid"], setup["uid"])
+            _enter(order, answer_fd, setup)
             judging = os.fork()
             if judging == 0:
                 _judging_child(order, answer_fd, setup)
@@ -123,6 +123,17 @@ def _child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any]) -> None
             _write(answer_fd, {"alive_before": False, "error": entered.error})
     finally:
         os._exit(0)
+
+
+def _enter(order: dict[str, Any], answer_fd: int, setup: dict[str, Any]) -> None:
+    """Move to where the desktop is, and nothing else."""
+    jail, bridge, machine = setup["jail"], setup["bridge"], order["machine"]
+    if machine is None:
+        jail.enter(order["guest_pid"], setup["uid"])
+        return
+    relay = bridge.start(machine, setup["uid"], jail, answer_fd)
+    jail.enter_nowhere(setup["uid"])
+    bridge.open_door(relay)
 
 
 def _judging_child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any]) -> None:
@@ -239,7 +250,7 @@ def _prepare(setup: dict[str, Any]) -> None:
         setattr(sys.modules[_METRICS], name, getattr(_load_file(f"overlay_{name}", path), name))
     importlib.import_module("desktop_env.desktop_env")
     importlib.import_module(f"{_GETTERS}.file")
-    for name in ("judge", "jail"):
+    for name in ("judge", "jail", "bridge"):
         setup[name] = _load_file(name, str(Path(__file__).with_name(f"{name}.py")))
     setup["jail"].adopt_orphans()
 

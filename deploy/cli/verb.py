@@ -12,7 +12,7 @@ from envs_node.actors.desktop.setup import check_setup
 from envs_node.actors.verifier.vocabulary import CheckerSource, read_checker
 from envs_node.deploy.checker import checker_folder
 from envs_node.deploy.config import DesktopSettings, PolicySettings
-from envs_node.deploy.doctor import check_host
+from envs_node.deploy.doctor import Needs, check_host
 from envs_node.deploy.run_folder import require_writable
 from envs_node.deploy.tasks.bundle import bundled_tasks
 from envs_node.deploy.tasks.load import load_tasks
@@ -73,11 +73,17 @@ def find_tasks(source: str, instances: int, seed: int, checker: CheckerSource) -
 def require_host(folder: Path, desktop: DesktopSettings) -> None:
     """Refuse a host that cannot run such desktops, or keep runs in this folder, made yet or not.
 
+    Args:
+        desktop: which desktops; where they are other machines, no programs are needed here.
+
     Raises:
         EnvsError: naming the first lack and the command that mends it.
     """
     require_writable(folder, "no run can be kept")
-    for check in (*check_host(folder, is_quick=True), *check_wishes(desktop)):
+    has_machines = desktop.backend != "sandbox"
+    needs = Needs(programs={}, memory_bytes=1 << 30) if has_machines else None
+    wishes = () if has_machines else check_wishes(desktop)
+    for check in (*check_host(folder, needs, is_quick=True), *wishes):
         if check.is_needed and not check.ok:
             raise HostError(f"{check.name}: {check.detail}; {check.mend} (see `envs-node doctor`)")
 

@@ -109,3 +109,18 @@ def lent(result: Any) -> float:
     ranges = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
     (outside,) = [outer for inner, outer, _ in ranges if int(inner) == os.getuid()]
     return float(outside == str(os.getuid()))
+
+
+def alone(result: Any, host_port: int) -> float:
+    """Succeed if only the desktop's own port answers in this network, by any means."""
+    import socket
+
+    names = [name for _, name in socket.if_nameindex()]
+    assert names == ["lo"], f"sees the interfaces {names}"
+    for port in (host_port, 22, 111):
+        with socket.socket() as stranger:
+            assert stranger.connect_ex(("127.0.0.1", port)) != 0, f"reaches port {port}"
+    with socket.create_connection(("127.0.0.1", 5000), 5) as desktop:
+        desktop.sendall(b"GET /terminal HTTP/1.0\r\n\r\n")
+        assert b" 200 " in desktop.recv(64), "does not reach the desktop"
+    return 1.0

@@ -1,0 +1,1 @@
+"""Desktops on machines that already run OSWorld's server, driven over HTTP."""
