@@ -28,10 +28,10 @@ pytestmark = pytest.mark.live
 ROOT = Path(__file__).parents[2]
 
 
-def kill_while_launching(state: Path, after_s: float, processes_min: int = 0) -> None:
+def kill_while(doing: str, state: Path, after_s: float = 0.0, processes_min: int = 0) -> None:
     """Kill a node after so long, and once it has so many processes."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.deploy.launching_process", str(state)],
+        [sys.executable, "-m", f"tests.deploy.{doing}_process", str(state)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -64,11 +64,23 @@ def test_a_node_killed_while_an_application_starts_leaves_nothing(
     chance = Random(kills)
 
     for kill in range(kills):
-        kill_while_launching(state, chance.uniform(0.1, 1.5), processes_min=0 if kill else 7)
+        after_s = chance.uniform(0.1, 1.5)
+        kill_while("launching", state, after_s, processes_min=0 if kill else 7)
 
     assert not [place for place in mounts() if place.startswith(str(tmp_path))]
     assert len(sweep(state)) == 1, "the last one's folders"
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
+    assert list(state.iterdir()) == []
+
+
+def test_a_node_killed_with_clones_alive_leaves_nothing_of_them(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+
+    kill_while("forking", state, processes_min=30)  # three desktops, and who holds two of them
+
+    assert not [place for place in mounts() if place.startswith(str(tmp_path))]
+    assert len(sweep(state)) == 1, "its folders"
     assert list(state.iterdir()) == []
 
 
