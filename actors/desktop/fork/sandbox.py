@@ -59,6 +59,13 @@ class ForkableSandbox(Sandbox):
         self._launcher = launcher
         self._store = store
         self._is_known_still = False
+        self._task = ""
+
+    def check(self, task: Task, branch: str = "") -> None:
+        """As any desktop does; it is at this task from now on."""
+        super().check(task, branch)
+        self._task = prefix_keys(task, ())[0]
+        self._store.turn(self, self._task)
 
     @property
     def can_fork(self) -> bool:
@@ -83,7 +90,7 @@ class ForkableSandbox(Sandbox):
         session.require_whole()
         wanted = {observation.signature.frame for observation in seen}
         frames = {digest: packed for digest, packed in self._frames.items() if digest in wanted}
-        notes = Notes(parts=session.parts, seen=seen, frames=frames)
+        notes = Notes(parts=session.parts, seen=seen, frames=frames, task=self._task)
         session.hang_up()
         try:
             point = self._store.keep(key, session.pid, notes)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import msgspec
 import structlog
@@ -23,6 +24,8 @@ from envs_node.messages.desktop import Observation
 
 UNUSED_S_MAX = 600.0
 """A point that nobody asked for so long is of a task whose search is over, or as good as."""
+LEFT_S_MAX = 60.0
+"""The same of a task that no desktop is at: it is over, or waits for its turn."""
 _FIRST_BYTES = 256 << 20
 """What a fork point is expected to take before there was one."""
 _FAILURES_MAX = 5
@@ -40,6 +43,8 @@ class Notes(msgspec.Struct, frozen=True, kw_only=True):
     """At the start, and after each action up to here."""
     frames: Mapping[str, bytes]
     """The pictures that go with these, packed."""
+    task: str = ""
+    """The key of its task's start."""
 
 
 class ForkPoint(msgspec.Struct, kw_only=True):
@@ -89,6 +94,7 @@ class ForkStore:
         self._lock = threading.Lock()
         self._points: dict[str, ForkPoint] = {}
         self._making: set[str] = set()
+        self._tasks: WeakKeyDictionary[object, str] = WeakKeyDictionary()
         self._expected_bytes = _FIRST_BYTES
         self._failures = 0
         self._counts: Counter[str] = Counter(
@@ -96,6 +102,11 @@ class ForkStore:
         )
         self.is_offered = False
         """Whether forking was tried on this host, and works."""
+
+    def turn(self, desktop: object, task: str) -> None:
+        """A desktop is given a task: points of those that no desktop is at are given up first."""
+        with self._lock:
+            self._tasks[desktop] = task
 
     def keep(self, key: str, pid: int, notes: Notes) -> ForkPoint:
         """Keep a desktop as it is now; one that is kept already is not kept again.
@@ -211,9 +222,10 @@ class ForkStore:
 
     def _make_room(self, wanted_bytes: int) -> None:
         """Give points up until one more has room, in the budget and on the host."""
-        before_s = self._clock() - UNUSED_S_MAX
-        for point in [point for point in self._points.values() if point.used_s < before_s]:
-            self._evict(point)
+        now_s = self._clock()
+        for point in list(self._points.values()):
+            if now_s - point.used_s > (UNUSED_S_MAX if self._is_at_work(point) else LEFT_S_MAX):
+                self._evict(point)
         while self._used_bytes() + wanted_bytes > self._bytes_max and self._evict_oldest():
             pass
         while self._available_bytes() < wanted_bytes and self._evict_oldest():
@@ -233,8 +245,12 @@ class ForkStore:
     def _evict_oldest(self, spared: ForkPoint | None = None) -> bool:
         free = [p for p in self._points.values() if not p.pins and p is not spared]
         if free:
-            self._evict(min(free, key=lambda point: point.used_s))
+            self._evict(min(free, key=lambda point: (self._is_at_work(point), point.used_s)))
         return bool(free)
+
+    def _is_at_work(self, point: ForkPoint) -> bool:
+        """Whether a desktop is at its task, as far as desktops have told."""
+        return not point.notes.task or point.notes.task in self._tasks.values()
 
     def _evict(self, point: ForkPoint) -> None:
         if self._points.get(point.key) is point:

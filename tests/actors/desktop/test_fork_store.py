@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 
 import pytest
+from msgspec import structs
 
 from envs_node.actors.desktop.errors import DesktopLostError, ForkRefusedError, LauncherError
 from envs_node.actors.desktop.fork.forker import Dump
 from envs_node.actors.desktop.fork.prefix import prefix_keys
-from envs_node.actors.desktop.fork.store import UNUSED_S_MAX, ForkStore, Notes
+from envs_node.actors.desktop.fork.store import LEFT_S_MAX, UNUSED_S_MAX, ForkStore, Notes
 from envs_node.actors.desktop.kind import DesktopKind
 from envs_node.messages.actions import Key, Type
 from tests.fakes_desktop import make_task
@@ -187,3 +188,23 @@ def test_a_key_follows_from_the_task_and_every_action_in_order() -> None:
     assert prefix_keys(task, (hi,)) == keys[:2]
     assert prefix_keys(task, (save, hi))[2] != keys[2]
     assert prefix_keys(other, (hi,))[1] != keys[1]
+
+
+def test_a_task_that_no_desktop_is_at_any_more_gives_way_first_and_soon() -> None:
+    forking, clock, desktop, other = FakeForking(), Clock(), Clock(), Clock()
+    store = ForkStore(forking, bytes_max=650 * MIB, clock=clock)
+    for who in (desktop, other):
+        store.turn(who, "old")
+    store.turn(other, "new")
+    for key, task in (("a", "new"), ("b", "old")):
+        store.keep(key, 1, structs.replace(NOTES, task=task))
+        clock.now_s += 1
+    store.turn(desktop, "new")
+
+    store.keep("c", 1, structs.replace(NOTES, task="new"))
+    assert [point.key for point in store.points()] == ["a", "c"], "not by age alone"
+
+    del desktop, other, who
+    clock.now_s += LEFT_S_MAX + 1
+    store.keep("d", 1, NOTES)
+    assert [point.key for point in store.points()] == ["d"], "a desktop that is gone is at no task"
