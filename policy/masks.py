@@ -68,6 +68,11 @@ ELEMENT_MASKS: tuple[ElementMask, ...] = (
         names=r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", part="name",
         reason="As of the picture of the same dialog: each desktop makes its files anew.",
     ),
+    ElementMask(
+        name="the names of Chromium's tabs", app_class="chromium", roles=("page tab",), part="name",
+        reason="They tell from some moment on how much memory the page takes. The shown page's "
+        "name is in the window's title; those of the others are in the picture.",
+    ),
 )  # fmt: skip
 
 

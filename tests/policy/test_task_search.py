@@ -16,7 +16,7 @@ from envs_node.messages.search import (
 )
 from envs_node.messages.verify import Verdict
 from envs_node.policy.task_search import TaskSearch
-from tests.fakes import FakeScreen, note_screen
+from tests.fakes import START, FakeScreen, note_screen, signature_of
 from tests.policy.drive import (
     BROKEN,
     FAILED,
@@ -290,3 +290,16 @@ def test_a_success_that_the_ledger_kept_before_a_crash_is_counted_once() -> None
     search.admitted(trajectory)
 
     assert search.progress().distinct == 1
+
+
+def test_every_branch_with_a_prefix_knows_the_start_that_was_recorded() -> None:
+    plenty = msgspec.structs.replace(SETTINGS, leaves_task_max=20, successes_task_max=20)
+    search = make_search(plenty)
+    pass_gate(search)
+
+    sent = run_to_end(search)
+
+    replayed = [assign for assign in sent if assign.prefix]
+    assert {assign.kind for assign in replayed} == {"explore", "certify"}
+    assert {assign.start for assign in replayed} == {signature_of(START)}
+    assert all(assign.start is None for assign in sent if not assign.prefix)
