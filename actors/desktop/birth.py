@@ -32,7 +32,7 @@ class Desktop:
     """Its first process, as the host counts."""
     stage: int
     """A descriptor of the tmpfs that its file tree lies on, with `upper`, `work` and `layer`: no
-    path of the host leads there."""
+    path of the host leads there. -1 where nobody needs it: without root nothing is forked."""
     bounds: Bounds
     keeper: int = 0
     """Of a clone: the process around it, which ends with it, and it with that; else 0."""
@@ -51,7 +51,8 @@ class Desktop:
         os.kill(last, signal.SIGKILL)
         self.bounds.group.thaw()  # what is frozen does not even die
         os.waitpid(last, 0)
-        os.close(self.stage)
+        if self.stage >= 0:
+            os.close(self.stage)
         self.bounds.group.remove()
 
 
@@ -87,7 +88,9 @@ def create(
         try:
             # From here on the desktop's parent is this process, so it may tie its life to ours.
             ours.send(b"build")
-            said, handles = _hear(ours, "built")
+            if users is None:
+                handles = _hear(ours, "laid")[1]
+            said = _hear(ours, "built")[0]
             # Its end of the channel closes as its program begins: only then may we look into it.
             if refusal := ours.recv(_LINE_BYTES_MAX):
                 raise OSError(refusal.decode(errors="replace"))
@@ -97,7 +100,7 @@ def create(
                 os.close(handle)
             raise
     begun = tuple(int(number) for number in said.split())
-    return Desktop(pid=pid, stage=handles[0], bounds=bounds, programs=begun)
+    return Desktop(pid=pid, stage=handles[0] if handles else -1, bounds=bounds, programs=begun)
 
 
 def _become_outer(
@@ -137,11 +140,15 @@ def _become_init(
         kernel.raise_loopback()
         socket.sethostname("desktop")
         os.umask(0o022)
+        if users is None:
+            # As root still: of a desktop's user, whom another desktop has made send more
+            # descriptors than the kernel keeps on their way, it would take no more of them.
+            socket.send_fds(channel, [b"laid"], [stage])
         drop_privileges(bounds)
         kernel.control(kernel.PDEATHSIG, signal.SIGKILL)
         # They are born inside: nobody has to enter the desktop, or to be moved into its group.
         begun = " ".join(str(start(program)) for program in programs)
-        socket.send_fds(channel, [f"built {begun}".encode()], [stage])
+        channel.send(f"built {begun}".encode())
         redirect("/dev/null")
         os.closerange(3, channel.fileno())
         os.closerange(channel.fileno() + 1, 1024)

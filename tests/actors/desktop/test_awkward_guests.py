@@ -27,6 +27,19 @@ listener = socket.socket(socket.AF_UNIX)
 listener.bind(b"\\0caf\\xe9")
 time.sleep(1000)
 """
+FLOOD = """
+import os, resource, socket, time
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+sent, pairs = os.open("/dev/null", os.O_RDONLY), []
+try:
+    while True:
+        pairs.append(socket.socketpair())
+        socket.send_fds(pairs[-1][0], [b"x"], [sent] * 250)
+except OSError as error:
+    with open("/tmp/said", "w") as sink:
+        sink.write(error.strerror)
+time.sleep(1000)
+"""
 ODD_NAME = "x$(printf '\\351')"
 """Of a file, and so of a process: a Latin-1 letter, which is no UTF-8."""
 _DESCRIPTORS = 1100
@@ -99,3 +112,19 @@ def test_a_desktop_is_driven_beside_more_files_than_select_can_count(sandbox: Sa
         assert sandbox.reset(TASK).settled
         assert sandbox.act(Type(text="x")).settled
         sandbox.close()
+
+
+def test_a_flood_of_descriptors_on_their_way_keeps_no_other_desktop_from_starting(
+    launcher: Launcher, sandbox: Sandbox
+):
+    """The kernel counts them by user, and all desktops of root have the same."""
+    sandbox.reset(TASK)
+    start_inside(sandbox, FLOOD)
+    assert wait_until(lambda: "references" in shell(sandbox, "cat /tmp/said"), 30)
+    other = Sandbox(launcher)
+
+    try:
+        assert other.reset(TASK).settled
+        assert other.act(Type(text="x")).settled
+    finally:
+        other.close()
