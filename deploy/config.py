@@ -200,11 +200,14 @@ def check_config(config: Config) -> None:
             raise ConfigError(f"{name} is {value}; it must be between {least:g} and {most:g}")
     _check_backend(config.desktop)
     for host in config.desktop.allowed_hosts:
-        if not _HOST.fullmatch(host):
+        port = host.partition(":")[2] or "80"
+        if not _HOST.fullmatch(host) or not 0 < int(port) < 1 << 16:
             raise ConfigError(
                 f"desktop.allowed_hosts has {host!r}; write example.org, *.example.org or either "
                 "with a port, example.org:8080"
             )
+    if not config.desktop.lower:
+        raise ConfigError("desktop.lower is empty; name a folder or an image, or / for the host's")
 
 
 def _check_backend(desktop: DesktopSettings) -> None:
