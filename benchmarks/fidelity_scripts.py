@@ -155,13 +155,13 @@ _SUMS: tuple[Line, ...] = (
     *_lines('"+ "1 enter esc alt+h down esc "3 "5 "* "2 enter esc'),
 )  # fmt: skip
 _PHOTOS: tuple[Line, ...] = (
-    *_lines('ctrl+plus ctrl+plus ctrl+minus right right left ctrl+r ctrl+z ctrl+0 f9 f9 f10 down'),
-    *_lines('down right esc esc alt+enter right right left esc right left plus plus minus minus'),
-    _drag((640, 400), (560, 330)), Scroll(x=640, y=400, dy=1), Scroll(x=640, y=400, dy=-2),
-    *_lines('"1 "f home end ctrl+f9 ctrl+f9'), Click(x=640, y=360, button=3),
-    *_lines('down down down esc ctrl+shift+r ctrl+z ctrl+o esc ctrl+shift+s esc ctrl+plus'),
-    *_lines('down right up left ctrl+0 "f right right left f11 right esc'),
+    *_lines('ctrl+plus ctrl+plus ctrl+minus right right left ctrl+r ctrl+z f9 f9 f10 down down'),
+    _k("esc"), *_lines('right left plus plus minus plus'), _drag((640, 400), (560, 330)),
+    Scroll(x=640, y=400, dy=1), Scroll(x=640, y=400, dy=-2), *_lines('"1 "f home end ctrl+f9'),
+    _k("ctrl+f9"), Click(x=640, y=360, button=3), *_lines('down down down esc ctrl+shift+r ctrl+z'),
+    *_lines('plus plus plus down right up left "f right left f11 right f11 ctrl+r right ctrl+r'),
 )  # fmt: skip
+"""One Escape too many ends it."""
 _PAINT: tuple[Line, ...] = (
     *_lines('ctrl+n enter p'), _drag((500, 250), (700, 400), (520, 420)), _k("x"),
     _drag((520, 300), (720, 300)), *_lines('ctrl+z ctrl+y ctrl+i ctrl+a ctrl+shift+a r'),

@@ -180,7 +180,9 @@ class Input:
                 self._devices.move(x, y)
                 self._display.sync()
                 # Who is busy would ask where the pointer is by then, and draw a line from there.
-                if part == _DRAG_PARTS or time.monotonic() < hurry_s:
+                if part == _DRAG_PARTS:
+                    self._delivery.is_done(_DELIVERY_S)
+                elif time.monotonic() < hurry_s:
                     self._delivery.is_done(_MOTION_S)
 
 
