@@ -61,12 +61,22 @@ PICTURE_MASKS: tuple[PictureMask, ...] = (
         reason="The corner of a button that was lit a moment ago keeps a shade of it, 4 by 5 px. "
         "What the buttons are is told by their elements.",
     ),
+    PictureMask(
+        name="the status of Thunderbird", app_class="thunderbird", left=44, top=-24, right=480,
+        reason="It tells what goes on just now, and stays for as long as it likes. Folders and "
+        "mails beside it are told by their elements.",
+    ),
 )  # fmt: skip
 ELEMENT_MASKS: tuple[ElementMask, ...] = (
     ElementMask(
         name="labels with a file's times in Thunar", app_class="thunar", roles=("label",),
         names=r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", part="name",
         reason="As of the picture of the same dialog: each desktop makes its files anew.",
+    ),
+    ElementMask(
+        name="words of Thunderbird's status", app_class="thunderbird", roles=("label",),
+        names="\u200b|Done|Loading Message…|Opening folder.*", part="whole",
+        reason="As of the picture of the same: they come and go by themselves.",
     ),
     ElementMask(
         name="the names of Chromium's tabs", app_class="chromium", roles=("page tab",), part="name",
