@@ -59,7 +59,7 @@ async def test_a_machine_is_reset_and_judged_like_any_desktop(bridged: BridgedMa
     assert isinstance(configured, Configured)
     assert isinstance(reset, ResetDone), reset
     assert (reset.guest_pid, reset.can_fork) == (0, False)
-    assert reset.observation.elements
+    assert reset.observation.signature.boxes
     assert isinstance(judged, Verified)
     assert (judged.verdict.verdict, judged.verdict.score) == ("failure", 0.0), judged
     assert bridged.reverts == 1
