@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +16,10 @@ from envs_node.messages.base import ActorName, EnvsError, Message
 from envs_node.messages.journal import Entry, Kind
 from envs_node.messages.lifecycle import ActorFailed
 
+_LATER_FIELDS: Mapping[str, Mapping[str, object]] = {
+    "Assign": {"start": None}, "Configure": {"branch": ""}, "Reset": {"prefix": None}
+}  # fmt: skip
+"""Fields of decisions that older journals lack, with their defaults."""
 TURN_S = 10.0
 """How long a replayed answer waits for what should have been said or answered before it."""
 
@@ -110,6 +114,7 @@ class RecordedPost:
         self._received = {entry.index: entry for entry in received}
         self._order = [entry.index for entry in received]
         self._turn = trio.Event()
+        self._unknown = _unknown_fields(life.entries)
 
     def ref(self, to: ActorName, *, sender: ActorName) -> Ref:
         """A reference that answers from the record."""
@@ -157,12 +162,19 @@ class RecordedPost:
         """Count a decision, and end the replay when it differs."""
         if self.difference is not None or self.is_stopped:
             return
-        if recorded != said:
+        if recorded != self._as_recorded(said):
             index, place_of_all = self._first_index + self.decisions, self._first_place + place
             self.difference = DecisionDiffers(self.actor, index, recorded, said, place_of_all)
             self.scope.cancel()
         self.decisions += 1
         self.pass_by(place, said)
+
+    def _as_recorded(self, said: Message | None) -> Message | None:
+        """What is said, without the fields that this record is too old for."""
+        unknown = self._unknown.get(type(said).__name__)
+        if said is None or not unknown:
+            return said
+        return msgspec.structs.replace(said, **unknown)
 
     def say(self, message: Message) -> int:
         """Compare what is said with the record, and return the index of its answer.
@@ -172,7 +184,7 @@ class RecordedPost:
         """
         said = self._thin(message)
         for index, recorded in self._unsaid.items():
-            if recorded == said:
+            if recorded == self._as_recorded(said):
                 del self._unsaid[index]
                 self._compare(self._places["said", index], recorded, said)
                 return index
@@ -225,6 +237,17 @@ class RecordedPost:
         self.expect_end()
         self.scope.cancel()
         await trio.sleep_forever()
+
+
+def _unknown_fields(entries: Iterable[Entry]) -> dict[str, dict[str, object]]:
+    """The later fields of each kind of decision that none in a life has: it is from before them."""
+    unknown = {kind: dict(fields) for kind, fields in _LATER_FIELDS.items()}
+    for entry in entries:
+        message = _message_of(entry) if entry.kind in ("said", "answered") else None
+        fields = unknown.get(type(message).__name__, {})
+        for name in [name for name in fields if getattr(message, name) != fields[name]]:
+            del fields[name]
+    return unknown
 
 
 class _RecordedRef:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from envs_node.actors.ledger.store import LedgerStore
 from envs_node.deploy.replay import ReplayError, replay_run
 from envs_node.deploy.run_folder import RunFolder
-from envs_node.messages.journal import JournalError, read_journal
+from envs_node.messages.desktop import Configure, Reset
+from envs_node.messages.journal import JournalError, JournalWriter, read_journal
 from envs_node.messages.propose import Proposed
+from envs_node.messages.search import Assign
 from tests.deploy.fake_node import TASKS, FakeNode
 
 
@@ -59,6 +62,27 @@ async def test_replaying_a_run_makes_every_decision_again(run: RunFolder) -> Non
     entries = list(read_journal(run.journal))
     assert report.heard == sum(entry.kind == "heard" for entry in entries)
     assert report.decisions == sum(entry.kind in ("said", "answered") for entry in entries)
+
+
+async def test_a_journal_from_before_starts_and_prefixes_were_told_replays(run: RunFolder) -> None:
+    entries = list(read_journal(run.journal))
+    later = {Assign: {"start": None}, Configure: {"branch": ""}, Reset: {"prefix": None}}
+    for segment in run.journal.glob("*.journal"):
+        segment.unlink()
+    cut = 0
+    with JournalWriter(run.journal) as writer:
+        for entry in entries:
+            envelope = entry.envelope
+            if envelope is not None and (fields := later.get(type(envelope.message))):
+                message = msgspec.structs.replace(envelope.message, **fields)
+                cut += message != envelope.message
+                envelope = msgspec.structs.replace(envelope, message=message)
+            writer.append(entry.actor, entry.kind, envelope, index=entry.index, error=entry.error)
+
+    report = await replay_run(run)
+
+    assert cut > 0
+    assert report.differences == ()
 
 
 async def test_one_actor_can_be_replayed_alone(run: RunFolder) -> None:
