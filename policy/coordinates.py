@@ -1,6 +1,8 @@
 """Coordinates: from what a model says of the picture it was sent to a pixel of the screen.
 
 The scale comes from the frame that was sent and from nothing else: there is no default.
+For backends of models that see, of which there is none yet: what `policy.dialects` reads counts in
+pixels of the picture that was sent, and its backend brings each point to the screen from here.
 """
 
 from __future__ import annotations
