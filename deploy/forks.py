@@ -61,6 +61,9 @@ class NodeForks:
     def _try(self) -> None:
         criu, why = find_criu()
         if criu is None:
+            if why == NEEDS_ROOT and self._settings.fork == "auto":
+                _log.info("fork.unoffered", reason=why)  # as it is meant to be
+                return
             mend = "envs-node criu install" if why != NEEDS_ROOT else "run as root"
             _log.warning("fork.unoffered", reason=why, mend=mend)
             return

@@ -12,7 +12,9 @@ from envs_node.actors.desktop.lower import HOST, kind_of_image
 from envs_node.actors.desktop.usermap import may_mount
 from envs_node.actors.desktop.xorg import XORG
 from envs_node.deploy.config import DesktopSettings
-from envs_node.deploy.doctor import Check
+from envs_node.deploy.doctor import PROGRAMS, Check
+
+_FOLDERS = ("usr/local/bin", "usr/bin", "bin", "usr/games")
 
 
 def check_wishes(settings: DesktopSettings) -> tuple[Check, ...]:
@@ -22,7 +24,7 @@ def check_wishes(settings: DesktopSettings) -> tuple[Check, ...]:
 
 def _wishes(settings: DesktopSettings, kind: DesktopKind) -> Iterator[Check]:
     if kind.lower != HOST:  # what is installed there is its own affair
-        yield _lower(kind.lower)
+        yield _lower(kind)
     elif kind.session == "gnome":
         yield _program("desktop.session", "gnome-shell", "gnome-shell")
     if kind.lower == HOST and kind.xserver == "xorg":
@@ -42,11 +44,14 @@ def _program(name: str, program: str, packages: str) -> Check:
     )
 
 
-def _lower(path: str) -> Check:
-    name, mend = "desktop.lower", "see `envs-node image build`"
+def _lower(wanted: DesktopKind) -> Check:
+    name, mend, path = "desktop.lower", "see `envs-node image build`", wanted.lower
     try:
         if stat.S_ISDIR(os.stat(path).st_mode):
-            return Check(name=name, ok=True, detail=path)
+            lacking = _lacking(wanted)
+            lacks = ", ".join(f"{program} (package {PROGRAMS[program]})" for program in lacking)
+            detail = f"{path} lacks {lacks}" if lacks else path
+            return Check(name=name, ok=not lacks, detail=detail, mend=mend)
         kind = kind_of_image(path)
     except OSError as error:
         said = f"{path}: {error.strerror}" if error.strerror else str(error)
@@ -55,3 +60,17 @@ def _lower(path: str) -> Check:
     return Check(
         name=name, ok=may_mount(), detail=detail, mend=f"unpack the {kind}, and name the folder"
     )
+
+
+def _lacking(kind: DesktopKind) -> tuple[str, ...]:
+    """Programs without which no desktop of this kind starts, and which its folder has not."""
+    needed = ["dbus-daemon", "/usr/libexec/at-spi-bus-launcher", "/usr/bin/python3"]
+    needed += ["Xvfb"] if kind.xserver == "xvfb" else []
+    needed += ["openbox"] if kind.session == "openbox" else []
+    return tuple(name for name in needed if not _has(kind.lower, name))
+
+
+def _has(tree: str, program: str) -> bool:
+    """Whether a folder has a program, by its path or where programs are looked for."""
+    paths = (program[1:],) if program[0] == "/" else (f"{folder}/{program}" for folder in _FOLDERS)
+    return any(os.path.lexists(os.path.join(tree, path)) for path in paths)

@@ -100,7 +100,10 @@ def _execute(program: dict[str, Any]) -> NoReturn:
     os.chdir(program["cwd"])
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec keeps that
         signal.signal(number, signal.SIG_DFL)
-    os.execvpe(program["argv"][0], program["argv"], program["env"])
+    try:
+        os.execvpe(program["argv"][0], program["argv"], program["env"])
+    except FileNotFoundError as error:  # which names the last folder that was looked into
+        raise OSError("it, or what runs it, is not in the desktop's file tree") from error
 
 
 def drop_privileges(bounds: Bounds) -> None:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal, cast
 
 import pytest
+import trio
+from structlog.testing import capture_logs
 
+from envs_node.actors.desktop.launcher import Launcher
+from envs_node.deploy import forks
+from envs_node.deploy.config import DesktopSettings
 from envs_node.deploy.criu import (
     NEEDS_ROOT,
     Criu,
@@ -15,7 +21,7 @@ from envs_node.deploy.criu import (
     find_criu,
     install_criu,
 )
-from envs_node.deploy.forks import try_criu
+from envs_node.deploy.forks import NodeForks, try_criu
 from tests.stranger import run_as_stranger
 
 
@@ -101,3 +107,21 @@ def test_one_that_passes_its_own_check_is_tried_on_a_desktop_before_it_is_taken(
 
     assert try_criu(found) == ""
     assert "restore" in try_criu(Criu(command=(str(liar),), version="4.3", where="here"))
+
+
+@pytest.mark.parametrize(("fork", "level"), [("auto", "info"), ("on", "warning")])
+async def test_that_only_roots_desktops_are_forked_is_no_warning_unless_forks_were_asked_for(
+    fork: Literal["auto", "on"], level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forks, "find_criu", lambda: (None, NEEDS_ROOT))
+    node = NodeForks(cast(Launcher, None), DesktopSettings(fork=fork), lambda: 0)
+
+    with capture_logs() as logs, trio.move_on_after(30):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(node.run, lambda: True)
+            while not logs:  # noqa: ASYNC110 - it is told to nobody else
+                await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+
+    assert [(log["event"], log["log_level"]) for log in logs] == [("fork.unoffered", level)]
+    assert not node.store.is_offered

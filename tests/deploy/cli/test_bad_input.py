@@ -129,6 +129,7 @@ def test_a_policy_of_another_kind(
     [
         ("nowhere", "No such file or directory"),
         ("/etc/passwd", "neither a folder nor an image"),
+        ("/etc", "Xvfb (package xvfb)"),
     ],
 )
 def test_a_tree_that_no_desktop_can_stand_on(
