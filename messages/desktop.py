@@ -45,7 +45,7 @@ class SeenWindow(msgspec.Struct, frozen=True, array_like=True):
 
 Cut: TypeAlias = Literal["children", "depth", "nodes", "time", "size", "list"]
 """What kept things off the element list: a parent with too many children, too deep a tree, too
-many things, too slow or too large an answer, more elements than are listed."""
+many things, too slow or too large an answer (one or all), more elements than are listed."""
 
 
 class WindowBox(msgspec.Struct, frozen=True, array_like=True):

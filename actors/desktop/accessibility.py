@@ -106,7 +106,8 @@ class AccessibilityBus:
         """Everything that shows, with extents and texts; a hung application is left out."""
         start_s = time.monotonic()
         self._deadline_s = start_s + _WALK_S_MAX
-        self._cuts, self._bus.is_cut = set(), False
+        self._cuts = set()
+        self._bus.begin()
         root = (f"{_PREFIX}Registry", "/org/a11y/atspi/accessible/root")
         applications = self._ask_children([root])[0][:_APPLICATIONS_MAX]
         applications = self._leave_out_mute(applications)

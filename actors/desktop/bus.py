@@ -21,6 +21,8 @@ from envs_node.actors.desktop.errors import DesktopLostError
 
 MESSAGE_BYTES_MAX = 4 << 20
 """An answer larger than this is not read. 16,000 things of an application fit into it."""
+BYTES_MAX = 16 << 20
+"""The answers of one look together (`Bus.begin`). What comes beyond is not read."""
 _HEADER_BYTES_MAX = 64 << 10
 _CHUNK_BYTES = 1 << 18
 _BATCH = 500
@@ -63,7 +65,8 @@ class Bus:
         self._buffer = bytearray()
         self._skip_bytes = 0
         self.is_cut = False
-        """Whether an answer was too large since somebody last set this to False."""
+        """Whether an answer was too large, or all together, since somebody last began anew."""
+        self._left_bytes = BYTES_MAX
         self._socket = connect_bus(path, time.monotonic() + _GREET_S)
         try:
             if self._ask_some([_hello()], time.monotonic() + _GREET_S)[0] is None:
@@ -71,6 +74,10 @@ class Bus:
         except BaseException:
             self._socket.close()
             raise
+
+    def begin(self) -> None:
+        """Count from here: what is asked from now on is one look."""
+        self.is_cut, self._left_bytes = False, BYTES_MAX
 
     def ask(self, calls: Sequence[Call], deadline_s: float) -> list[Any]:
         """Ask all, then collect the answers' bodies; None where there is none to be believed.
@@ -151,7 +158,7 @@ class Bus:
             (head,) = struct.unpack_from(f"{order}I", self._buffer, 12)
             if head > _HEADER_BYTES_MAX:
                 raise ValueError(f"a header of {head} bytes")
-            is_large = size > MESSAGE_BYTES_MAX
+            is_large = size > min(MESSAGE_BYTES_MAX, self._left_bytes)
             if len(self._buffer) < (16 + head if is_large else size):
                 return None
             header, _ = Header.from_buffer(bytes(self._buffer[: min(size, 16 + head)]))
@@ -159,6 +166,7 @@ class Bus:
             raise EOFError(f"it talks nonsense: {error!r:.100}") from error
         self.is_cut = self.is_cut or is_large
         raw = b"" if is_large else bytes(self._buffer[:size])
+        self._left_bytes -= len(raw)
         self._skip_bytes = max(0, size - len(self._buffer))
         del self._buffer[:size]
         return header, raw

@@ -57,6 +57,11 @@ class ForkPoint(msgspec.Struct, kw_only=True):
     pins: int = 0
     is_evicted: bool = False
 
+    @property
+    def size_bytes(self) -> int:
+        """What it takes: memory, files and pictures, also those that other points have, too."""
+        return self.dump.size_bytes + sum(map(len, self.notes.frames.values()))
+
 
 class Forking(Protocol):
     """What writes desktops out and brings them back."""
@@ -131,8 +136,8 @@ class ForkStore:
             with self._lock:
                 self._making.discard(key)
         with self._lock:
-            self._expected_bytes = max(self._expected_bytes // 2, dump.size_bytes)
             point = ForkPoint(key=key, dump=dump, notes=notes, used_s=self._clock())
+            self._expected_bytes = max(self._expected_bytes // 2, point.size_bytes)
             self._points[key] = point
             self._counts["kept"] += 1
             self._trim(spared=point)
@@ -209,8 +214,7 @@ class ForkStore:
     def statistics(self) -> dict[str, int]:
         """What became of fork points so far, and what they take."""
         with self._lock:
-            size = sum(point.dump.size_bytes for point in self._points.values())
-            return {**self._counts, "points": len(self._points), "bytes": size}
+            return {**self._counts, "points": len(self._points), "bytes": self._used_bytes()}
 
     def _touched(self, point: ForkPoint) -> ForkPoint:
         point.used_s = self._clock()
@@ -240,7 +244,7 @@ class ForkStore:
             pass
 
     def _used_bytes(self) -> int:
-        return sum(point.dump.size_bytes for point in self._points.values())
+        return sum(point.size_bytes for point in self._points.values())
 
     def _evict_oldest(self, spared: ForkPoint | None = None) -> bool:
         free = [p for p in self._points.values() if not p.pins and p is not spared]

@@ -88,6 +88,16 @@ def test_the_least_used_gives_way_when_the_budget_is_spent() -> None:
     assert store.statistics()["bytes"] == 600 * MIB
 
 
+def test_pictures_that_are_kept_with_a_desktop_count_as_what_it_takes() -> None:
+    store = ForkStore(FakeForking(), bytes_max=610 * MIB)
+    seen = Notes(parts={}, seen=(), frames={"x": bytes(20 * MIB)})
+    store.keep("a", 1, seen)
+    assert store.statistics()["bytes"] == 320 * MIB
+
+    with store.borrowed(["a"]), pytest.raises(ForkRefusedError):
+        store.keep("b", 1, seen)
+
+
 def test_what_is_lent_is_not_dropped_before_it_is_back() -> None:
     forking = FakeForking()
     store = ForkStore(forking, bytes_max=400 * MIB)
