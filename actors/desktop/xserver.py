@@ -22,6 +22,8 @@ from envs_node.actors.desktop.guest.ready import wait_ready
 LOST = (error.ConnectionClosedError, error.DisplayError, OSError)
 ANSWER_TIMEOUT_S = 5.0
 """How long a server may take for one answer. A busy host may hold it up for a while."""
+REPLY_BYTES_MAX = 16 << 20
+"""A server that announces a larger answer is hung up on."""
 _POLL_S = 0.003
 _WINDOWS_MAX = 128
 """The topmost are told of."""
@@ -213,6 +215,15 @@ class _PathProtocol(display._BaseDisplay):  # type: ignore[misc]  # Xlib is unty
         self._atom_cache: dict[str, int] = {}
         self.resource_classes = display._resource_baseclasses.copy()
         _rebind(protocol_display.Display.__init__, connect=_BY_PATH)(self, path)
+
+    def parse_response(self, request: int) -> Any:
+        """Take in what has come. Room for an answer is made before it is there: bound it."""
+        has_come = super().parse_response(request)
+        if self.recv_packet_len > REPLY_BYTES_MAX:
+            self.recv_packet_len = REPLY_BYTES_MAX
+            with suppress(OSError):
+                self.socket.shutdown(socket.SHUT_RDWR)  # as in `_select`
+        return has_come
 
 
 class _PathDisplay(display.Display):  # type: ignore[misc]  # Xlib is untyped
