@@ -206,6 +206,8 @@ def _select(readers: Any, writers: Any, others: Any, timeout_s: float | None) ->
 
 
 class _PathProtocol(display._BaseDisplay):  # type: ignore[misc]  # Xlib is untyped
+    recv_packet_len: int
+
     send_and_recv = _rebind(
         protocol_display.Display.send_and_recv,
         select=SimpleNamespace(select=_select, error=OSError),
