@@ -73,6 +73,21 @@ class Devices:
         xtest.fake_input(self._display, X.KeyPress, code)
         self._pressed.append((X.KeyRelease, code))
 
+    def wait_dealt(self, code: int) -> None:
+        """Return once the server has dealt out all input up to the press of this key.
+
+        While a program decides whom a key or a click belongs to, as window managers do, the server
+        keeps later input back, and answers requests all the same.
+
+        Raises:
+            DesktopLostError: it keeps it back for good.
+        """
+        deadline = time.monotonic() + _THAW_S
+        while not self._display.query_keymap()[code // 8] >> code % 8 & 1:
+            if time.monotonic() > deadline:
+                raise DesktopLostError(f"the keyboard is held back for more than {_THAW_S:g} s")
+            time.sleep(_POLL_S)
+
     def press_button(self, button: int) -> None:
         """Press a button."""
         xtest.fake_input(self._display, X.ButtonPress, button)

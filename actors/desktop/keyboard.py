@@ -101,12 +101,11 @@ class Keyboard:
             if number:
                 self._wait_delivered()
             placed = self._place(chunk)
-            for keysym in chunk:
+            for position, keysym in enumerate(chunk, 1):
                 if is_late and _may_overtake(keysym, before):
                     self._delivery.wait_rested()
-                self._tap(placed[keysym])
+                self._tap(placed[keysym], is_last=position == len(chunk))
                 before = keysym
-            self._display.sync()
         if caps:
             self._tap(caps)
 
@@ -150,11 +149,14 @@ class Keyboard:
     def _shift(self) -> int:
         return self._fixed[int(XK.XK_Shift_L)][0]
 
-    def _tap(self, place: Place) -> None:
+    def _tap(self, place: Place, *, is_last: bool = False) -> None:
+        """Press and let go. Of what is typed in one go, the last key waits for the others."""
         code, level = place
         if level and not self._devices.keeps(key=self._shift):
             self._devices.press_key(self._shift)
         self._devices.press_key(code)
+        if is_last:
+            self._devices.wait_dealt(code)
         self._devices.release()
 
     def _spare_codes(self) -> list[int]:

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from Xlib import X
 
 from envs_node.actors.desktop.sandbox import Sandbox
+from envs_node.actors.desktop.xserver import XConnection
 from envs_node.messages.actions import Key, Type
-from tests.actors.desktop.looking import shell
+from tests.actors.desktop.looking import inside, shell
 from tests.actors.desktop.typing_places import (
     PLACES,
     distinct,
@@ -93,6 +95,26 @@ def test_text_is_exact_though_the_application_is_stopped_amid_it(
         sandbox._living().input.perform(Type(text=text))
 
     assert stops
+    assert place.read(sandbox).removesuffix("\n") == text
+
+
+def test_text_is_exact_though_the_keyboard_is_held_back_meanwhile(sandbox: Sandbox) -> None:
+    """As a window manager does that decides over a click: the application sleeps, and has nothing.
+
+    Its keys come later, all at once, and must not be read by the keymap of the last of them.
+    """
+    place = open_place(sandbox, "xterm")
+    place.prepare(sandbox)
+    text = distinct(120)
+    other = XConnection(inside(sandbox, "/tmp/.X11-unix/X0"), 5.0)
+    other.root.grab_keyboard(True, X.GrabModeSync, X.GrabModeSync, X.CurrentTime)
+    other.display.sync()
+    thaw = threading.Timer(1.0, other.close)  # which lets go of the keyboard
+    thaw.start()
+
+    sandbox._living().input.perform(Type(text=text))
+    thaw.join()
+
     assert place.read(sandbox).removesuffix("\n") == text
 
 
