@@ -37,6 +37,8 @@ class FakeLedger(Actor[Admit | TaskOutcome]):
 
     def __init__(self, kept: Mapping[tuple[str, ...], bool] | None = None) -> None:
         self.kept = dict(kept or {})
+        self.on_kept: Callable[[], None] = lambda: None
+        """Called when a path is kept, and nobody has been told yet."""
 
     async def hear(self, message: Admit | TaskOutcome) -> Message:
         match message:
@@ -45,6 +47,7 @@ class FakeLedger(Actor[Admit | TaskOutcome]):
             case Admit(trajectory=found):
                 is_known = found.path in self.kept
                 self.kept[found.path] = self.kept.get(found.path, False) or found.is_certified
+                self.on_kept()
                 kind = AlreadyKnown if is_known else Admitted
                 return kind(trajectory_id=found.id)
 

@@ -67,10 +67,14 @@ async def _record(folder: Path, make: Callable[[], TaskSearch] | None = None) ->
     states: dict[int, Any] = {}
     ledgers: dict[int, dict[tuple[str, ...], bool]] = {}
 
-    def note() -> None:
-        states[segment.stat().st_size] = run.state()
+    def note_ledger() -> None:
         ledgers[segment.stat().st_size] = dict(run.ledger.kept)
 
+    def note() -> None:
+        states[segment.stat().st_size] = run.state()
+        note_ledger()
+
+    run.ledger.on_kept = note_ledger  # a journal with the answer never meets a ledger without it
     async with run.open():
         note()
         await run.finish(note)
