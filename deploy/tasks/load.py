@@ -7,7 +7,8 @@ from pathlib import Path
 
 from envs_node.messages.base import WIRE_BYTES_MAX
 from envs_node.messages.tasks import Task
-from envs_node.policy.tasks import TaskError, Vocabulary, read_task
+from envs_node.policy.task_lacks import Lack
+from envs_node.policy.tasks import Inspection, TaskError, Vocabulary, inspect_task, read_task
 
 TASK_BYTES_MAX = WIRE_BYTES_MAX * 3 // 4
 """Of a task with its files: it travels in one message, which needs some room of its own."""
@@ -27,27 +28,54 @@ def load_tasks(path: Path, vocabulary: Vocabulary) -> tuple[Task, ...]:
         TaskError: nothing there, or a task that cannot be taken. Of several, the first is told in
             full and the rest are counted.
     """
+    inspections = inspect_tasks(path, vocabulary, is_shape_only=True)
+    refused = [(item.file, item.lacks[0]) for item in inspections if item.lacks]
+    if refused:
+        (file, first), more = refused[0], len(refused) - 1
+        told = f" ({more} more of {len(inspections)} tasks are refused, too)" if more else ""
+        raise TaskError(file, first.field, first.problem + told)
+    return tuple(item.task for item in inspections if item.task)
+
+
+def inspect_tasks(
+    path: Path, vocabulary: Vocabulary, *, is_shape_only: bool = False
+) -> tuple[Inspection, ...]:
+    """Look at all tasks at a path, sorted by file; what is wrong with one is told of it alone.
+
+    Args:
+        path: one task file, or a folder, which is searched to its bottom.
+        vocabulary: what the checker knows.
+        is_shape_only: leave out what a task that can be read still lacks.
+
+    Raises:
+        TaskError: nothing is there.
+    """
     if not path.exists():
         raise TaskError(str(path), "path", "does not exist; give a task file or a folder of them")
     files = [path] if path.is_file() else sorted(_task_files(path))
     if not files:
         raise TaskError(str(path), "path", "holds no task; tasks are files that end in .json")
-    tasks: dict[str, tuple[Path, Task]] = {}
-    refused: list[TaskError] = []
-    for file in files:
-        try:
-            task = _load(file, vocabulary)
-            if task.id in tasks:
-                taken = f"{task.id!r} is taken by {tasks[task.id][0]}: give each task its own"
-                raise TaskError(str(file), "id", taken)
-            tasks[task.id] = (file, task)
-        except TaskError as error:
-            refused.append(error)
-    if refused:
-        first, more = refused[0], len(refused) - 1
-        suffix = f" ({more} more of {len(files)} tasks are refused, too)" if more else ""
-        raise TaskError(first.file, first.field, first.problem + suffix)
-    return tuple(task for _, task in tasks.values())
+    taken: dict[str, Path] = {}
+    return tuple(_inspect(file, vocabulary, taken, is_shape_only) for file in files)
+
+
+def _inspect(
+    file: Path, vocabulary: Vocabulary, taken: dict[str, Path], is_shape_only: bool
+) -> Inspection:
+    try:
+        data, files = _read(file)
+        if is_shape_only:
+            task = read_task(data, files, vocabulary, file=str(file))
+            found = Inspection(file=str(file), task=task, lacks=())
+        else:
+            found = inspect_task(data, files, vocabulary, file=str(file))
+        if found.task is not None and taken.setdefault(found.task.id, file) != file:
+            first = f"{found.task.id!r} is taken by {taken[found.task.id]}: give each task its own"
+            raise TaskError(str(file), "id", first)
+    except TaskError as error:
+        lack = Lack(kind="broken", field=error.field, problem=error.problem)
+        return Inspection(file=str(file), task=None, lacks=(lack,))
+    return found
 
 
 def _task_files(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
@@ -69,7 +97,7 @@ def _task_files(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
             yield entry
 
 
-def _load(file: Path, vocabulary: Vocabulary) -> Task:
+def _read(file: Path) -> tuple[bytes, dict[str, bytes]]:
     if not file.is_file():
         problem = "is no regular file; a task is a JSON file"
         raise TaskError(str(file), "whole file", problem)
@@ -88,4 +116,4 @@ def _load(file: Path, vocabulary: Vocabulary) -> Task:
     if size_bytes > TASK_BYTES_MAX:
         problem = f"are {size_bytes} bytes with the task; at most {TASK_BYTES_MAX} can be taken"
         raise TaskError(str(file), "files", problem)
-    return read_task(data, files, vocabulary, file=str(file))
+    return data, files

@@ -59,6 +59,11 @@ def _evaluator(**changes: Any) -> dict[str, Any]:
     return _task(evaluator={key: value for key, value in evaluator.items() if value is not ...})
 
 
+def _clock(time: Any = "{Year}", **more: Any) -> dict[str, Any]:
+    rules = {"relativeTime": {"from": "tomorrow"}, "expected": {"time": time}, **more}
+    return {"type": "rule_relativeTime", "rules": rules}
+
+
 def _read(task: Any, files: dict[str, bytes] | None = None):
     data = task if isinstance(task, bytes) else msgspec.json.encode(task)
     return read_task(data, FILES if files is None else files, KNOWN, file="x.json")
@@ -252,8 +257,7 @@ def test_every_decoding_is_a_fresh_copy():
 def test_what_the_checker_lacks_or_would_download_is_unsupported():
     audio = _read(_evaluator(func="compare_audios"))
     remote = _read(_evaluator(expected={**GOLD, "path": "https://example.org/gold.xlsx"}))
-    clock = {"type": "rule_relativeTime", "rules": {"relativeTime": {"from": "tomorrow"}}}
-    zone = {"type": "rule_relativeTime", "rules": {"timezone": "UTC"}}
+    clock, zone = _clock(), _clock(timezone="UTC")
 
     assert unsupported_reason(_read(_task()), KNOWN) is None
     assert "needs librosa" in str(unsupported_reason(audio, KNOWN))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from envs_node.deploy.tasks.load import TASK_BYTES_MAX, load_tasks
+from envs_node.deploy.tasks.load import TASK_BYTES_MAX, inspect_tasks, load_tasks
 from envs_node.policy.tasks import TaskError, Vocabulary
 
 KNOWN = Vocabulary(
@@ -106,3 +106,16 @@ def test_links_that_lead_round_are_left_out(tmp_path: Path):
         (tmp_path / name).symlink_to(tmp_path)
 
     assert [task.id for task in load_tasks(tmp_path, KNOWN)] == ["a"]
+
+
+def test_one_refused_task_does_not_refuse_its_folder(tmp_path: Path):
+    _write(tmp_path / "a.json")
+    (tmp_path / "b.json").write_bytes(b"{")
+    _write(tmp_path / "c.json", id="a")
+
+    found = inspect_tasks(tmp_path, KNOWN)
+
+    assert [Path(item.file).name for item in found] == ["a.json", "b.json", "c.json"]
+    assert [item.task is None for item in found] == [False, True, True]
+    assert "is not JSON" in str(found[1].lacks[0])
+    assert "is taken by" in str(found[2].lacks[0])
