@@ -15,7 +15,7 @@ import msgspec
 from envs_node.actors.desktop.cgroups import find_place
 from envs_node.deploy.checker import checker_folder, is_checker_installed
 from envs_node.deploy.criu import NEEDS_ROOT, find_criu
-from envs_node.deploy.limits import Need, read_limits
+from envs_node.deploy.limits import Need, available_bytes, read_limits
 from envs_node.deploy.privileges import check_privileges
 
 PROGRAMS: Mapping[str, str] = {
@@ -100,7 +100,7 @@ def check_host(
         *(() if is_quick else (_torch(),)),
         _checker(),
         *(() if is_quick else (_forks(),)),
-        _enough("memory", available_memory_bytes(), needs.memory_bytes, "close programs"),
+        _enough("memory", available_bytes(), needs.memory_bytes, "close programs"),
         _enough(
             "disk",
             shutil.disk_usage(folder).free,
@@ -139,24 +139,6 @@ def as_data(checks: tuple[Check, ...]) -> dict[str, object]:
     """The checks for `--json`."""
     ok = all(check.ok or not check.is_needed for check in checks)
     return {"ok": ok, "checks": msgspec.to_builtins(checks)}
-
-
-def available_memory_bytes() -> int:
-    """Memory that new programs may take: of the host, or less where a cgroup says so."""
-    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    available = int(fields["MemAvailable"].split()[0]) * 1024
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        try:
-            available = min(available, int(Path(limit).read_text()) - int(Path(used).read_text()))
-        except (OSError, ValueError):  # no such cgroup, or its limit is the word `max`
-            continue
-    return max(0, available)
 
 
 _APT = "apt-get install "

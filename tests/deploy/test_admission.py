@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import trio
@@ -54,6 +55,12 @@ def count_admitted(asked: Admission, most: int = 50, pid: Callable[[], int] = in
         if asked.ask(f"d-{number}", pid):
             return number
     return most
+
+
+def test_available_memory_is_less_than_all_memory():
+    total = int(Path("/proc/meminfo").read_text().split()[1]) * 1024
+
+    assert 0 < available_bytes() < total
 
 
 def test_what_is_promised_counts_before_it_is_used() -> None:
