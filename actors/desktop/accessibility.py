@@ -1,8 +1,9 @@
 """The accessibility bus of a desktop: what every application says is on the screen.
 
-One `Cache.GetItems` an application, then pipelined questions about what shows. A spreadsheet is
-never asked for its children: it has a billion and would not answer. Everything is bounded, in
-number and in time, and what was left out for that is said.
+One `Cache.GetItems` an application, then pipelined questions about what shows. LibreOffice is asked
+thing by thing instead: it dies now and then of its own cache. A spreadsheet is never asked for its
+children: it has a billion and would not answer. Everything is bounded, in number and in time, and
+what was left out for that is said.
 """
 
 from __future__ import annotations
@@ -10,20 +11,19 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from envs_node.actors.desktop.atspi import role_of, states_of
-from envs_node.actors.desktop.bus import Bus, Call
-from envs_node.actors.desktop.errors import DesktopLostError
+from envs_node.actors.desktop.bus import Call, find_accessibility_bus
 from envs_node.messages.desktop import Cut
 
 READ_S_MAX = 6.0
 """For the whole list."""
-_CACHE_S_MAX = 3.0
-"""For an application's first answer. Who hangs longer is not asked again for a while."""
+_TRAITS_S_MAX, _CACHE_S_MAX = 2.0, 3.0
+"""For what an application is, and all it has. Who hangs longer is not asked again for a while."""
 _MUTE_S = 30.0
 _WALK_S_MAX = 4.0
 """For what is in no cache, counted from the start."""
@@ -37,7 +37,6 @@ _CHILDREN_MAX = 500
 _ITEMS_MAX = 20_000
 _PARTS_MAX = 8
 _DEPTH_MAX = 24
-_POLL_S = 0.003
 _PREFIX = "org.a11y.atspi."
 _PROPERTIES = "org.freedesktop.DBus.Properties"
 _NULL = "/org/a11y/atspi/null"
@@ -47,6 +46,7 @@ _TEXT_ROLES = frozenset(
      "table cell"}
 )  # fmt: skip
 
+_OFFICE = "soffice"
 _CACHE = ("a((so)(so)(so)iiassusau)", "a((so)(so)(so)a(so)assusau)")
 """What `GetItems` answers: new applications count their children, old ones list them."""
 Item = tuple[Any, ...]
@@ -71,6 +71,18 @@ class Node(msgspec.Struct, kw_only=True):
     """Whether the extent counts from the corner of its window: GTK 4 knows no screen."""
 
 
+class _Traits(msgspec.Struct, frozen=True, kw_only=True):
+    """How an application is to be read."""
+
+    is_gtk4: bool = False
+    """GTK 4 counts places from the corner of a window."""
+    has_cache: bool = True
+    """False for LibreOffice: its cache holds things that are gone, and it dies of reading them."""
+
+
+_PLAIN = _Traits()
+
+
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """What all applications said at one moment."""
 
@@ -89,10 +101,10 @@ class AccessibilityBus:
             session_bus: path of the session bus's socket, as the host sees it.
             root: the desktop's root, as the host sees it.
         """
-        self._bus = _find_bus(session_bus, root, timeout_s)
+        self._bus = find_accessibility_bus(session_bus, root, timeout_s)
         self._deadline_s = time.monotonic() + READ_S_MAX
         self._cuts: set[Cut] = set()
-        self._is_gtk4: dict[str, bool] = {}
+        self._traits: dict[str, _Traits] = {}
         self._mute_until_s: dict[str, float] = {}
         with contextlib.ExitStack() as stack:
             stack.callback(self._bus.close)
@@ -111,9 +123,10 @@ class AccessibilityBus:
         root = (f"{_PREFIX}Registry", "/org/a11y/atspi/accessible/root")
         applications = self._ask_children([root])[0][:_APPLICATIONS_MAX]
         applications = self._leave_out_mute(applications)
+        self._find_traits(applications)
+        applications = self._leave_out_mute(applications)
         items = self._read_caches(applications)
         applications = self._leave_out_mute(applications)
-        self._find_relative(applications)
         nodes = self._showing(items)
         nodes += self._read_missing(applications, items, nodes)
         self._deadline_s = start_s + READ_S_MAX
@@ -142,32 +155,44 @@ class AccessibilityBus:
         return speaking
 
     def _read_caches(self, applications: list[tuple[str, str]]) -> list[Item]:
-        calls = [
-            Call(bus, "/org/a11y/atspi/cache", f"{_PREFIX}Cache", "GetItems", None, (), _CACHE)
-            for bus, _ in applications
-        ]  # fmt: skip
         deadline_s = time.monotonic() + _CACHE_S_MAX
-        caches = self._bus.ask(calls, deadline_s)
-        if (now_s := time.monotonic()) >= deadline_s:
-            self._mute_until_s = {
-                bus: now_s + _MUTE_S
-                for (bus, _), cache in zip(applications, caches, strict=True) if cache is None
-            }  # fmt: skip
+        places = [bus for bus, _ in applications if self._traits.get(bus, _PLAIN).has_cache]
+        caches = self._bus.ask([
+            Call(bus, "/org/a11y/atspi/cache", f"{_PREFIX}Cache", "GetItems", None, (), _CACHE)
+            for bus in places
+        ], deadline_s)  # fmt: skip
+        self._mute(dict(zip(places, caches, strict=True)), deadline_s)
         items = [item for cache in caches if cache for item in cache[0]]
         if len(items) > _ITEMS_MAX:
             self._cuts.add("nodes")
         return items[:_ITEMS_MAX]
 
-    def _find_relative(self, applications: list[tuple[str, str]]) -> None:
-        """Learn which applications are of GTK 4: each is asked once."""
-        strangers = [place for place in applications if place[0] not in self._is_gtk4]
-        answers = iter(self._ask([
-            _property(bus, path, name, "Application")
-            for bus, path in strangers for name in ("ToolkitName", "Version")
-        ]))  # fmt: skip
-        for (bus, _), toolkit, version in zip(strangers, answers, answers, strict=False):
-            words = f"{_string(toolkit)} {_string(version)}"
-            self._is_gtk4[bus] = words.lower().startswith("gtk 4.")
+    def _mute(self, answers: Mapping[str, Any], deadline_s: float) -> None:
+        """Ask those no more for a while who kept us waiting until the deadline."""
+        if (now_s := time.monotonic()) >= deadline_s:
+            silent = [bus for bus, answer in answers.items() if answer is None]
+            self._mute_until_s.update(dict.fromkeys(silent, now_s + _MUTE_S))
+
+    def _find_traits(self, applications: list[tuple[str, str]]) -> None:
+        """Learn how applications are to be read: each is asked once."""
+        deadline_s = time.monotonic() + _TRAITS_S_MAX
+        strangers = [place for place in applications if place[0] not in self._traits]
+        calls = [
+            call for bus, path in strangers for call in (
+                _property(bus, path, "Name"),
+                _property(bus, path, "ToolkitName", "Application"),
+                _property(bus, path, "Version", "Application"),
+            )
+        ]  # fmt: skip
+        answers = iter(self._bus.ask(calls, deadline_s))
+        names: dict[str, Any] = {}
+        for (bus, _), *said in zip(strangers, *[answers] * 3, strict=True):
+            names[bus] = said[0]
+            if said[0]:
+                name, toolkit, version = (_string(answer).lower() for answer in said)
+                is_gtk4 = toolkit == "gtk" and version.startswith("4.")
+                self._traits[bus] = _Traits(is_gtk4=is_gtk4, has_cache=name != _OFFICE)
+        self._mute(names, deadline_s)
 
     def _showing(self, items: Sequence[Item]) -> list[Node]:
         """What shows of a cache. GTK 4 says of its windows alone that they do."""
@@ -193,7 +218,7 @@ class AccessibilityBus:
             bus=bus, path=str(item[0][1]), parent=str(item[2][1]), role=role_of(role),
             name=str(name), description=str(description), states=states_of(words),
             interfaces=frozenset(str(name).removeprefix(_PREFIX) for name in interfaces),
-            is_relative=self._is_gtk4.get(bus, False),
+            is_relative=self._traits.get(bus, _PLAIN).is_gtk4,
         )  # fmt: skip
 
     def _read_missing(
@@ -341,39 +366,6 @@ def _property(bus: str, path: str, name: str, interface: str = "Accessible") -> 
 def _string(answer: Any) -> str:
     """The text in a property's answer; empty for none, or for what is no text."""
     return answer[0][1] if answer and answer[0][0] == "s" else ""
-
-
-def _find_bus(session_bus: str, root: str, timeout_s: float) -> Bus:
-    deadline_s = time.monotonic() + timeout_s
-    problem: object = "the session bus has not greeted"
-    while time.monotonic() < deadline_s:
-        try:
-            with contextlib.closing(Bus(session_bus)) as session:
-                if path := _bus_path(session, deadline_s):
-                    return Bus(f"{root}{path}")
-                problem = "the launcher does not own its name"
-        except (OSError, EOFError, DesktopLostError) as error:
-            problem = error
-        time.sleep(_POLL_S)
-    raise DesktopLostError(f"no accessibility bus: {problem}")
-
-
-def _bus_path(session: Bus, deadline_s: float) -> str:
-    """Where the accessibility bus listens, once its launcher is there.
-
-    To ask for the address sooner would have D-Bus start a second launcher.
-    """
-    name = "org.freedesktop.DBus"
-    has_owner = Call(
-        name, "/org/freedesktop/DBus", name, "NameHasOwner", "s", ("org.a11y.Bus",), ("b",)
-    )
-    address = ("org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus")
-    question = Call(*address, "GetAddress", None, (), ("s",))
-    while session.ask([has_owner], deadline_s)[0] == (False,):
-        time.sleep(_POLL_S)
-    answer = session.ask([question], deadline_s)[0]
-    options = answer[0].partition(":")[2].split(",") if answer else []
-    return next((word[5:] for word in options if word.startswith("path=")), "")
 
 
 def _child_count(item: Item) -> int:

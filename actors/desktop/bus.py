@@ -6,6 +6,7 @@ anything else counts as no answer; what is no D-Bus at all means that the deskto
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import socket
 import struct
@@ -28,6 +29,7 @@ _CHUNK_BYTES = 1 << 18
 _BATCH = 500
 """Questions on their way at once: a bus that is asked more without being read may hang up."""
 _GREET_S = 1.0
+_POLL_S = 0.003
 _GREETING_BYTES_MAX = 1024
 _HELLO = new_method_call(
     DBusAddress("/org/freedesktop/DBus", "org.freedesktop.DBus", "org.freedesktop.DBus"), "Hello"
@@ -215,3 +217,45 @@ def connect_bus(path: str, deadline_s: float) -> socket.socket:
         handle.close()
         raise
     return handle
+
+
+def find_accessibility_bus(session_bus: str, root: str, timeout_s: float) -> Bus:
+    """Connect to a desktop's accessibility bus as soon as it answers.
+
+    Args:
+        session_bus: path of the session bus's socket, as the host sees it.
+        root: the desktop's root, as the host sees it.
+
+    Raises:
+        DesktopLostError: it did not come up in time.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    problem: object = "the session bus has not greeted"
+    while time.monotonic() < deadline_s:
+        try:
+            with contextlib.closing(Bus(session_bus)) as session:
+                if path := _bus_path(session, deadline_s):
+                    return Bus(f"{root}{path}")
+                problem = "the launcher does not own its name"
+        except (OSError, EOFError, DesktopLostError) as error:
+            problem = error
+        time.sleep(_POLL_S)
+    raise DesktopLostError(f"no accessibility bus: {problem}")
+
+
+def _bus_path(session: Bus, deadline_s: float) -> str:
+    """Where the accessibility bus listens, once its launcher is there.
+
+    To ask for the address sooner would have D-Bus start a second launcher.
+    """
+    name = "org.freedesktop.DBus"
+    has_owner = Call(
+        name, "/org/freedesktop/DBus", name, "NameHasOwner", "s", ("org.a11y.Bus",), ("b",)
+    )
+    address = ("org.a11y.Bus", "/org/a11y/bus", "org.a11y.Bus")
+    question = Call(*address, "GetAddress", None, (), ("s",))
+    while session.ask([has_owner], deadline_s)[0] == (False,):
+        time.sleep(_POLL_S)
+    answer = session.ask([question], deadline_s)[0]
+    options = answer[0].partition(":")[2].split(",") if answer else []
+    return next((word[5:] for word in options if word.startswith("path=")), "")

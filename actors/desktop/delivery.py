@@ -1,9 +1,10 @@
 """Delivery: knows when an application has taken in what was typed, by evidence and not by time.
 
 An application answers `_NET_WM_PING` in its turn, after every event that was sent to it before: who
-answers has read them. A program that knows no pings (xterm) has read them when it sleeps, and still
-sleeps without having run after the server has answered us twice in between: the server has by then
-sent it all there was, and any of that would have woken it.
+answers has read them. A program that knows no pings (xterm) has read them when it and the server
+sleep at one moment: then neither has anything left for the other, which would have woken it. That
+the server answers us proves less: what it has for a program whose own requests wait it keeps back,
+and on a busy host it answers others first.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ TIMEOUT_S = 20.0
 _LOOK_S = 0.05
 """How often it is looked whether the window that was asked is still the one with the keyboard."""
 _POLL_S = 0.002
+_STARVED_S = 0.3
+"""How long a program must sleep if the server never does, for some window is painted for ever."""
 _DEPTH_MAX = 16
 _LATE_CLASSES = (b"libreoffice", b"soffice")
 _REST_S = 0.05
@@ -190,13 +193,16 @@ class Delivery:
 
     def _rests(self, window: Any, deadline: float) -> bool:
         """Whether the process of a window sleeps while there is nothing left to send to it."""
-        folder = self._process(window)
-        while folder is not None and time.monotonic() < deadline:
+        folder, server = self._process(window), self._process(self._root)
+        last, since = "", time.monotonic()
+        while folder is not None and (now := time.monotonic()) < deadline:
             self._display.sync()
-            before = _runs_of(folder)
-            for _ in range(2):
-                self._display.sync()
-            if before and before == _runs_of(folder):
+            if _sleep_at_once(folder, server):
+                return True
+            runs = _runs_of(folder)
+            if not runs or runs != last:
+                last, since = runs, now
+            elif now - since >= _STARVED_S:
                 return True
             time.sleep(_POLL_S)
         return folder is None
@@ -207,6 +213,13 @@ class Delivery:
             if answer.value:
                 return self._path(f"/proc/{answer.value[0]}")
         return None
+
+
+def _sleep_at_once(program: Path, server: Path | None) -> bool:
+    """Whether there was a moment at which both slept."""
+    before = [_runs_of(folder) for folder in (program, server) if folder]
+    after = [_runs_of(folder) for folder in (program, server) if folder]
+    return all(before) and before == after
 
 
 def _runs_of(folder: Path) -> str:

@@ -26,17 +26,19 @@ class Quiet(msgspec.Struct, frozen=True, kw_only=True):
 QUIET_MS = {
     "mousepad": 100, "gedit": 100, "thunar": 650, "xterm": 100, "galculator": 100, "eog": 300,
     "gnome-text-editor": 150, "gimp": 150, "vlc": 100, "mail": 150, "thunderbird": 150,
-    "chromium": 400, "google-chrome": 400, "libreoffice": 650, "soffice": 650,
+    "chromium": 400, "google-chrome": 400, "libreoffice-impress": 1000, "libreoffice": 650,
+    "soffice": 650,
 }  # fmt: skip
 """By the beginning of a window's class. Who is not listed has not been measured. Chromium's picture
 rests after 250 ms; what it tells of itself comes later, and is read before the window ends. Thunar
-shows what became of a file when it is told of it, half a second after."""
+shows what became of a file when it is told of it, half a second after. Impress blinks each half
+second for ever, and more slowly while it is asked what it shows."""
 QUIET_UNKNOWN_MS = 650
 """For applications that nobody has measured: as long as the slowest."""
 MENU_MS = 300
 """GTK opens what lies below a menu's item 225 ms after the item is chosen, and no setting tells it
 not to."""
-_CAPS_MS = {"libreoffice": 4000, "soffice": 4000}
+_CAPS_MS = {"libreoffice-impress": 6000, "libreoffice": 4000, "soffice": 4000}
 
 
 def quiet_window(app_classes: Iterable[str], *, has_menu: bool = False) -> Quiet:
@@ -49,9 +51,9 @@ def quiet_window(app_classes: Iterable[str], *, has_menu: bool = False) -> Quiet
 
 def _quiet_of(app_class: str) -> Quiet:
     """The window of one class, as `WM_CLASS` words it: instance and class."""
-    for word in app_class.lower().split():
-        for name, quiet_ms in QUIET_MS.items():
-            if word.startswith(name):
-                cap_ms = _CAPS_MS.get(name, CAP_MS)
-                return Quiet(app_class=name, quiet_ms=quiet_ms, cap_ms=cap_ms)
+    words = app_class.lower().split()
+    for name, quiet_ms in QUIET_MS.items():
+        if any(word.startswith(name) for word in words):
+            cap_ms = _CAPS_MS.get(name, CAP_MS)
+            return Quiet(app_class=name, quiet_ms=quiet_ms, cap_ms=cap_ms)
     return Quiet(app_class=app_class, quiet_ms=QUIET_UNKNOWN_MS)

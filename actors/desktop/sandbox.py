@@ -36,7 +36,7 @@ from envs_node.actors.desktop.ocr import read_lines, require_ocr
 from envs_node.actors.desktop.pool import FreshSessions, Sessions
 from envs_node.actors.desktop.quiet import Quiet, quiet_window
 from envs_node.actors.desktop.recording import Films
-from envs_node.actors.desktop.screen import pack_frame, png_of_frame
+from envs_node.actors.desktop.screen import frame_digest, pack_frame, png_of_frame
 from envs_node.actors.desktop.session import Session
 from envs_node.actors.desktop.settle import Look, Stillness, Work, wait_still
 from envs_node.actors.desktop.setup import Setup, check_setup
@@ -53,6 +53,9 @@ from envs_node.actors.desktop.xserver import Window
 from envs_node.messages.actions import Action
 from envs_node.messages.desktop import Observation
 from envs_node.messages.tasks import Task
+
+_BLINK_TRIES = 3
+"""So often a picture that blinks is looked at, should it turn while it is looked at."""
 
 
 class Sandbox:
@@ -193,12 +196,15 @@ class Sandbox:
             return self._look(session)
 
     def _look(self, session: Session) -> Observation:
-        stillness = self.wait_still(self._reader)
-        windows = session.connection.windows()
-        focused = session.connection.focused()
-        if not stillness.looked:
-            self._read()
-        pixels = session.screen.grab()
+        for _ in range(_BLINK_TRIES):
+            stillness = self.wait_still(self._reader)
+            windows = session.connection.windows()
+            focused = session.connection.focused()
+            if not stillness.looked:
+                self._read()
+            pixels = session.screen.grab()
+            if not stillness.blinks or frame_digest(pixels) == stillness.frame:
+                break
         require_drawn(pixels, windows)
         time_ns = time.time_ns()
         nodes = place(self._reading.nodes, windows)

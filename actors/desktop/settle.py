@@ -1,6 +1,8 @@
 """Settling: waits until the picture stands still, and says how long that took.
 
-How long the picture must stand still depends on who draws it (`quiet.py`).
+How long the picture must stand still depends on who draws it (`quiet.py`). Some blink for ever, as
+LibreOffice's frame around a selected text does. Of a picture that only alternates between two the
+same one counts each time: that with the smaller digest.
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ _MARGIN = 1.5
 _CPU_TICK_MS, _CPU_SHARE = 10.0, 0.05
 """What resting programs may use: the kernel counts in ticks of 10 ms."""
 
+_BLINKS, _BLINKS_MS = 4, 600
+"""A picture blinks when its last so many frames are two in turns, seen for so long."""
+
 Work: TypeAlias = tuple[float, bool]
 """Processor time used so far, in ms, and whether a program runs or waits for its turn."""
 
@@ -38,6 +43,8 @@ class Stillness(msgspec.Struct, frozen=True, kw_only=True):
     """Digest of the last picture seen."""
     quiet: Quiet = Quiet()
     """The window that was waited for."""
+    blinks: bool = False
+    """Whether it alternates with another one for ever."""
     looked: bool = False
     """Whether the look that was given was taken of this very picture."""
 
@@ -54,11 +61,13 @@ class Settling:
         self.frame = frame
         self.changed_ms = self._rested_ms = now_ms
         self._used_ms = used_ms
+        self._last = [(now_ms, frame)]
 
     def see(self, now_ms: float, frame: str, work: Callable[[], Work]) -> None:
         """Take in the picture as it is at `now_ms`."""
         if frame != self.frame:
             self.frame, self.changed_ms = frame, now_ms
+            self._last = [*self._last[1 - _BLINKS :], (now_ms, frame)]
             self.rest(now_ms, work)
 
     def rest(self, now_ms: float, work: Callable[[], Work]) -> None:
@@ -66,10 +75,23 @@ class Settling:
         self._rested_ms = now_ms
         self._used_ms, _ = work()
 
+    @property
+    def blinks(self) -> bool:
+        """Whether two pictures take turns."""
+        frames = [frame for _, frame in self._last]
+        is_in_turns = len(frames) == _BLINKS and frames[:2] == frames[2:]
+        return is_in_turns and self.changed_ms - self._last[0][0] >= _BLINKS_MS
+
+    @property
+    def same_since_ms(self) -> float:
+        """Since when nothing has changed but what blinks."""
+        return self._last[0][0] if self.blinks else self.changed_ms
+
     def is_still(self, now_ms: float, quiet_ms: float, work: Callable[[], Work]) -> bool:
         """Whether nothing has changed for `quiet_ms`, and the programs are at rest."""
         rest_ms = now_ms - self._rested_ms
-        if now_ms - self.changed_ms < quiet_ms or rest_ms < REST_MS:
+        is_turn = self.blinks and self.frame == min(frame for _, frame in self._last)
+        if rest_ms < REST_MS or not (is_turn or now_ms - self.changed_ms >= quiet_ms):
             return False
         used_ms, is_running = work()
         if not is_running and used_ms - self._used_ms <= _CPU_TICK_MS + _CPU_SHARE * rest_ms:
@@ -95,7 +117,7 @@ class Look:
 
     def is_valid(self, settling: Settling) -> bool:
         """Whether it was done since the picture last changed."""
-        return self._change_ms == settling.changed_ms
+        return self._change_ms is not None and self._change_ms >= settling.same_since_ms
 
     def is_due(self, now_ms: float, quiet_ms: int, settling: Settling) -> bool:
         """Whether it fits in now, so that it ends before the programs' rest must begin."""
@@ -150,7 +172,7 @@ def wait_still(
         if is_still or asked_ms >= quiet.cap_ms:
             return Stillness(
                 settled=is_still, settle_ms=round(asked_ms), frame=settling.frame, quiet=quiet,
-                looked=look is not None and look.is_valid(settling),
+                blinks=settling.blinks, looked=look is not None and look.is_valid(settling),
             )  # fmt: skip
         if look is not None and look.is_due(asked_ms, quiet.quiet_ms, settling):
             look.take(settling)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from envs_node.actors.desktop.quiet import QUIET_MS, QUIET_UNKNOWN_MS, Quiet, quiet_window
-from envs_node.actors.desktop.settle import Look, wait_still
+from envs_node.actors.desktop.settle import Look, Settling, wait_still
 
 
 def quiet(quiet_ms: int, cap_ms: int = 3000) -> Quiet:
@@ -68,6 +68,55 @@ def test_an_application_that_comes_up_meanwhile_is_given_its_own_window() -> Non
 
     assert stillness.quiet.quiet_ms == 200
     assert stillness.settle_ms >= 230
+
+
+def at_rest() -> tuple[float, bool]:
+    return 0.0, False
+
+
+@pytest.mark.parametrize("frames", ["abababab", "babababa"])
+def test_of_two_pictures_in_turns_the_same_one_counts(frames: str) -> None:
+    settling = Settling(0, frames[0], 0)
+
+    counted = set()
+    for turn, frame in enumerate(frames):
+        settling.see(500 * turn, frame, at_rest)
+        if settling.is_still(500 * turn + 150, 650, at_rest):
+            counted.add((turn >= 3, settling.frame))
+
+    assert counted == {(True, "a")}
+
+
+@pytest.mark.parametrize("frames", ["abcabcabc", "abacabac", "aabbccdd"])
+def test_pictures_that_do_more_than_take_turns_are_not_at_rest(frames: str) -> None:
+    settling = Settling(0, frames[0], 0)
+
+    for turn, frame in enumerate(frames):
+        settling.see(300 * turn, frame, at_rest)
+        assert not settling.is_still(300 * turn + 150, 650, at_rest)
+
+
+def test_what_takes_turns_quickly_is_not_taken_to_blink() -> None:
+    """A button that is pressed twice shows two pictures in turns, too."""
+    settling = Settling(0, "a", 0)
+
+    for turn, frame in enumerate("abab"):
+        settling.see(110 * turn, frame, at_rest)
+
+    assert not settling.is_still(110 * 3 + 105, 650, at_rest)
+
+
+def test_a_look_while_a_picture_blinks_holds_until_something_else_changes() -> None:
+    settling, look = Settling(0, "a", 0), Look(lambda: None)
+    for turn, frame in enumerate("aba"):
+        settling.see(500 * turn, frame, at_rest)
+    look.take(settling)
+
+    settling.see(1500, "b", at_rest)
+    held = look.is_valid(settling)
+    settling.see(2000, "c", at_rest)
+
+    assert (held, look.is_valid(settling)) == (True, False)
 
 
 @pytest.mark.parametrize(
