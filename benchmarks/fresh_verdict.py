@@ -26,7 +26,8 @@ def main() -> None:
     """Judge as the order on the command line says and print the score."""
     verifier, order, absent = Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3].split(",")
     sys.meta_path.append(_load(verifier / "zygote.py")._AbsentFinder(absent))
-    outcome = _load(verifier / "judge.py").judge(order)
+    guards = _load(verifier / "guard.py")
+    outcome = _load(verifier / "judge.py").judge({"machine": None, "read_s": 30.0, **order}, guards)
     sys.stdout.write(json.dumps(outcome["score"]))
 
 

@@ -22,8 +22,9 @@ from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.messages.base import EnvsError
 from envs_node.messages.tasks import Task
 from envs_node.messages.verify import Verdict
+from envs_node.policy.task_files import BUNDLE_SCHEME, stored_name
+from envs_node.policy.task_reader import listed
 from envs_node.policy.tasks import (
-    BUNDLE_SCHEME,
     is_infeasible,
     postconfig_sleep_s,
     task_json,
@@ -31,7 +32,7 @@ from envs_node.policy.tasks import (
 )
 
 START_TIMEOUT_S = 60.0
-_VERDICT_S = 60.0
+_VERDICT_S, _READ_S = 60.0, 30.0
 _MARGIN_S = 15.0
 """For the zygote to import a metric's packages, to kill and to answer."""
 _STOP_S = 2.0
@@ -73,6 +74,7 @@ class Checker:
         source: CheckerSource,
         *,
         verdict_s: float = _VERDICT_S,
+        read_s: float = _READ_S,
         label: Mapping[str, str] | None = None,
         overlay: dict[str, Path] | None = None,
         find_door: Callable[[], Door] | None = None,
@@ -82,6 +84,7 @@ class Checker:
         Args:
             source: what `read_checker` found.
             verdict_s: deadline of a verdict; the sleeps of its postconfig come on top.
+            read_s: how long one answer of a desktop may stay away.
             label: variables that mark its process, and what that starts, as the caller's.
             overlay: metrics of one's own by name, and the file each is defined in.
             find_door: where the desktop is, which then is another machine; its server's port is
@@ -89,6 +92,7 @@ class Checker:
         """
         self._source = source
         self._verdict_s = verdict_s
+        self._read_s = read_s
         self._label = dict(label or {})
         self._overlay = {name: str(path) for name, path in (overlay or {}).items()}
         self._find_door = find_door
@@ -178,6 +182,7 @@ class Checker:
                 "machine": self._find_door()._asdict() if self._find_door else None,
                 "last_action": last_action,
                 "deadline_s": deadline_s,
+                "read_s": self._read_s,
             }
             answer = self._ask(order, deadline_s + _MARGIN_S)
         finally:
@@ -206,12 +211,12 @@ class Checker:
         path = work / "task.json"
         path.write_bytes(task.json)
         path.chmod(0o644)
-        files = {f"{BUNDLE_SCHEME}{file.name}": file.data for file in task.files}
-        gold = dict(_gold_names(task))
-        for dest, url in gold.items():
-            self._lay(work / "cache" / dest, files[url])
-        for dest, url in _step_files(task):
-            self._lay(work / dest, files[url])
+        files = {file.name: file.data for file in task.files}
+        gold = dict(_cloud_files(task, "expected", "gold"))
+        for dest, name in (gold | dict(_cloud_files(task, "result", "files"))).items():
+            self._lay(work / "cache" / dest, files[name])
+        for dest, name in _step_files(task):
+            self._lay(work / dest, files[name])
         return frozenset(gold)
 
     def _lay(self, target: Path, data: bytes) -> None:
@@ -321,25 +326,22 @@ def _environment(root: Path) -> dict[str, str]:
     }
 
 
-def _gold_names(task: Task) -> Iterator[tuple[str, str]]:
-    """Name in the checker's cache and `bundle://` name of every gold file the evaluator wants."""
-    expected = task_json(task)["evaluator"].get("expected")
-    for config in expected if isinstance(expected, list) else [expected]:
-        if not config or config.get("type") != "cloud_file":
-            continue
-        paths, dests = config["path"], config["dest"]
-        if isinstance(paths, str):
-            paths, dests = [paths], [dests]
-        for path, dest in zip(paths, dests, strict=True):
-            yield dest, path
+def _cloud_files(
+    task: Task, field: str, part: Literal["files", "gold"]
+) -> Iterator[tuple[str, str]]:
+    """Name in the checker's cache and in the task of every file that OSWorld would download."""
+    for config in listed(task_json(task)["evaluator"].get(field)):
+        if config and config.get("type") == "cloud_file":
+            for path, dest in zip(listed(config["path"]), listed(config["dest"]), strict=True):
+                yield dest, stored_name(path, part)
 
 
 def _step_files(task: Task) -> Iterator[tuple[str, str]]:
-    """Place in the verdict's folder and `bundle://` name of each file a postconfig step sends."""
+    """Place in the verdict's folder and name in the task of each file a postconfig step sends."""
     for step in task_json(task)["evaluator"].get("postconfig") or []:
         for file in step["parameters"].get("files") or []:
             if step["type"] == "upload_file":
-                yield f"home/{file['local_path']}", BUNDLE_SCHEME + file["local_path"]
-            elif step["type"] == "download" and file["url"].startswith(BUNDLE_SCHEME):
+                yield f"home/{file['local_path']}", file["local_path"].removeprefix(BUNDLE_SCHEME)
+            elif step["type"] == "download":
                 cached = f"{uuid.uuid5(uuid.NAMESPACE_URL, file['url'])}_{Path(file['path']).name}"
-                yield f"cache/{cached}", file["url"]
+                yield f"cache/{cached}", stored_name(file["url"], "files")

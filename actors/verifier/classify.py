@@ -11,6 +11,10 @@ SUCCESS_MIN = 1 - 1e-6
 _ANSWERS_OF_POSTCONFIG = ("/setup/activate_window", "/setup/close_window")
 """Steps that a desktop may answer with 404: the window is gone, which the policy could do."""
 
+_NO_FAULTS = ("refused", "closed", "unwatched")
+"""Requests without an answer that are no fault of the desktop's: to elsewhere, to an application
+that is closed, and past the guard."""
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request as the zygote's guard wrote it down."""
@@ -48,6 +52,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     alive_before: bool
     alive_after: bool = False
+    lost: str = ""
+    """How the desktop failed the checker, which ended the check."""
     error: Raised | None = None
     score: float | None = None
     value: str = ""
@@ -86,11 +92,14 @@ _Decision = tuple[VerdictClass, str]
 
 def _decide(outcome: Outcome, gold: frozenset[str]) -> _Decision:
     error = outcome.error
+    stray = next((r.path for r in outcome.exchanges if r.error == "unwatched"), "")
     if error is not None and error.phase == "enter":
         return "infra", f"the checker could not enter the desktop: {error.kind}: {error.text}"
     broken = _broken_transport(outcome)
     if broken:
         return "infra", broken
+    if stray:
+        return "unsupported", f"the checker connects to {stray} past its guard"
     if error is not None:
         return _decide_error(error, gold)
     if outcome.score is None:
@@ -102,9 +111,11 @@ def _decide(outcome: Outcome, gold: frozenset[str]) -> _Decision:
 
 def _broken_transport(outcome: Outcome) -> str:
     """Say how the desktop failed the checker; empty when every request got its answer."""
+    if outcome.lost:
+        return outcome.lost
     for request in outcome.exchanges:
         here = f"{request.method} {request.path}"
-        if request.error and request.error != "refused":
+        if request.error and request.error not in _NO_FAULTS:
             return f"{here} got no answer: {request.error}"
         if request.status >= 500:
             return f"{here} was answered with {request.status}"

@@ -143,7 +143,7 @@ def _judging_child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any])
         with caught:
             setup["jail"].confine(order["work"], setup["uid"])
             setup["jail"].die_with_parent()
-            outcome = setup["judge"].judge(order)
+            outcome = setup["judge"].judge(order, setup["guard"])
         if caught.error is not None:
             outcome = {"alive_before": False, "error": caught.error}
         _write(answer_fd, outcome)
@@ -250,7 +250,7 @@ def _prepare(setup: dict[str, Any]) -> None:
         setattr(sys.modules[_METRICS], name, getattr(_load_file(f"overlay_{name}", path), name))
     importlib.import_module("desktop_env.desktop_env")
     importlib.import_module(f"{_GETTERS}.file")
-    for name in ("judge", "jail", "bridge"):
+    for name in ("judge", "guard", "jail", "bridge"):
         setup[name] = _load_file(name, str(Path(__file__).with_name(f"{name}.py")))
     setup["jail"].adopt_orphans()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -90,6 +91,34 @@ def stranger(result: Any) -> float:
     return 1.0
 
 
+def past_requests(result: Any, library: str) -> float:
+    """Ask the desktop by another library than `requests`, and hide how it went."""
+    import contextlib
+    import http.client
+    import socket
+    import urllib.request
+
+    ways = {
+        "urllib": lambda: urllib.request.urlopen("http://127.0.0.1:5000/terminal"),
+        "http.client": lambda: http.client.HTTPConnection("127.0.0.1", 5000).connect(),
+        "socket": lambda: socket.create_connection(("127.0.0.1", 5000)),
+    }
+    with contextlib.suppress(BaseException):
+        ways[library]()
+    return 1.0
+
+
+def hiding(result: Any, expected: Any) -> float:
+    """Ask once more, take no answer for none found, and call that right."""
+    import contextlib
+
+    import requests  # type: ignore[import-untyped,unused-ignore]
+
+    with contextlib.suppress(BaseException):
+        requests.get("http://127.0.0.1:5000/odd", stream=True).raise_for_status()
+    return 1.0
+
+
 def raising_on_gold(result: Any, expected: Any) -> float:
     """Choke on the gold file."""
     raise FileNotFoundError(2, "gone", expected)
@@ -113,14 +142,18 @@ def lent(result: Any) -> float:
 
 def alone(result: Any, host_port: int) -> float:
     """Succeed if only the desktop's own port answers in this network, by any means."""
-    import socket
-
-    names = [name for _, name in socket.if_nameindex()]
-    assert names == ["lo"], f"sees the interfaces {names}"
-    for port in (host_port, 22, 111):
-        with socket.socket() as stranger:
-            assert stranger.connect_ex(("127.0.0.1", port)) != 0, f"reaches port {port}"
-    with socket.create_connection(("127.0.0.1", 5000), 5) as desktop:
-        desktop.sendall(b"GET /terminal HTTP/1.0\r\n\r\n")
-        assert b" 200 " in desktop.recv(64), "does not reach the desktop"
+    code = """
+import socket, sys
+names = [name for _, name in socket.if_nameindex()]
+assert names == ["lo"], f"sees the interfaces {names}"
+for port in (int(sys.argv[1]), 22, 111):
+    with socket.socket() as stranger:
+        assert stranger.connect_ex(("127.0.0.1", port)) != 0, f"reaches port {port}"
+with socket.create_connection(("127.0.0.1", 5000), 5) as desktop:
+    desktop.sendall(b"GET /terminal HTTP/1.0\\r\\n\\r\\n")
+    assert b" 200 " in desktop.recv(64), "does not reach the desktop"
+"""
+    command = [sys.executable, "-I", "-c", code, str(host_port)]  # the guard is in this process
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     return 1.0

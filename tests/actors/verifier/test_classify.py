@@ -125,3 +125,19 @@ def test_evidence_and_exchanges_are_kept():
 
     assert [(e.name, e.size_bytes) for e in said.evidence] == [("a", 1)]
     assert [(e.path, e.status) for e in said.exchanges] == [("/file", 200)]
+
+
+def test_a_lost_desktop_is_infra_whatever_was_scored():
+    lost = "POST /file got no answer: ReadTimeout"
+
+    assert _verdict(score=1.0, lost=lost) == ("infra", lost)
+
+
+def test_a_closed_application_is_no_fault_and_a_connection_past_the_guard_no_result():
+    row = {"phase": "result", "method": "GET", "path": "/x", "status": 0, "bytes": 0}
+
+    closed = Request(**row, error="closed")
+    stray = Request(**row, error="unwatched")
+
+    assert _verdict(score=1.0, exchanges=(closed,)) == ("success", "")
+    assert _verdict(score=1.0, exchanges=(stray,))[0] == "unsupported"
