@@ -52,3 +52,11 @@ def read_profiles(path: Path = PROFILES) -> Profiles:
         return msgspec.json.decode(path.read_bytes(), type=Profiles)
     except (OSError, msgspec.DecodeError) as error:
         raise PlanError(f"{path}: {error}; measure with `envs-node plan --measure`") from error
+
+
+def keep_others(old: Profiles, new: Profiles) -> Profiles:
+    """The new profiles, and the old ones of other applications if they are of the same machine."""
+    is_same = (old.machine, old.width, old.height) == (new.machine, new.width, new.height)
+    measured = {profile.app for profile in new.profiles}
+    others = tuple(profile for profile in old.profiles if profile.app not in measured)
+    return msgspec.structs.replace(new, profiles=new.profiles + others) if is_same else new

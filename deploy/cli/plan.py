@@ -19,7 +19,14 @@ from envs_node.deploy.fleet import APPLICATIONS, Fleet
 from envs_node.deploy.logs import keep_logs
 from envs_node.deploy.plan import Host, Plan, can_merge, make_plan, predict
 from envs_node.deploy.plan_chart import svg_of
-from envs_node.deploy.profiles import PROFILES, PlanError, Profile, Profiles, read_profiles
+from envs_node.deploy.profiles import (
+    PROFILES,
+    PlanError,
+    Profile,
+    Profiles,
+    keep_others,
+    read_profiles,
+)
 from envs_node.deploy.sweep import owning
 
 _MIB, _GIB = 1 << 20, 1 << 30
@@ -65,7 +72,8 @@ class PlanVerb(Verb, frozen=True, kw_only=True):
     profiles: Path = PROFILES
     """What desktops take: measured profiles."""
     measure: bool = False
-    """Measure profiles here, of all applications of the mix, and write them to `--profiles`."""
+    """Measure profiles here, of all applications of the mix, and write them to `--profiles`; what
+    was measured of others on the same machine stays there."""
     check: bool = False
     """Start desktops of the mix here, drive them, and hold what they take against the plan."""
     desktops: int = 4
@@ -132,6 +140,8 @@ class PlanVerb(Verb, frozen=True, kw_only=True):
             height=kind.height,
             profiles=tuple(found),
         )
+        if self.profiles.exists():
+            profiles = keep_others(read_profiles(self.profiles), profiles)
         data = msgspec.json.format(msgspec.json.encode(profiles), indent=1)
         self.profiles.write_bytes(data + b"\n")
         show(profiles, f"wrote {self.profiles}", as_json=self.json)

@@ -14,7 +14,7 @@ from envs_node.deploy.cli.plan import PlanVerb, read_mix, read_size, share_out
 from envs_node.deploy.fleet import APPLICATIONS
 from envs_node.deploy.plan import Host, can_merge, make_plan, predict
 from envs_node.deploy.plan_chart import svg_of
-from envs_node.deploy.profiles import PlanError, Profile, Profiles, read_profiles
+from envs_node.deploy.profiles import PlanError, Profile, Profiles, keep_others, read_profiles
 
 MIB, GIB = 1 << 20, 1 << 30
 SMALL = Profile(
@@ -154,6 +154,18 @@ def test_the_verb_prints_the_plan_and_writes_the_picture(
     assert "calc 0.5, chromium 0.5: " in told
     assert "a desktop-day" in told
     assert picture.read_text().startswith("<svg")
+
+
+def test_measuring_one_application_keeps_what_was_measured_of_others_on_the_same_machine() -> None:
+    old = read_profiles()
+    new = msgspec.structs.replace(old, date="2030-01-01", profiles=old.profiles[:1])
+    elsewhere = msgspec.structs.replace(new, machine="another one")
+
+    kept = keep_others(old, new)
+
+    assert {profile.app for profile in kept.profiles} == {profile.app for profile in old.profiles}
+    assert kept.date == "2030-01-01"
+    assert keep_others(old, elsewhere) == elsewhere
 
 
 def test_no_profiles_say_how_to_measure_some(tmp_path: Path) -> None:
