@@ -17,8 +17,8 @@ templates in `deploy/tasks/`. Made from the code by `.venv/bin/python docs/make_
 compares.
 
 - `bundled_tasks(split, instances, seed)` makes them: the same arguments give the same bytes.
-  Numbers go by hundreds, one a seed: 0-49 are train, 50-99 held-out. So every train template has
-  held-out instances, and a held-out template is never trained on.
+  Numbers go by hundreds, one a seed: 50-99 are held out. So every train template has
+  held-out instances; a validation or held-out template is never trained on.
 - `write_tasks(folder, tasks)` writes `<id>.json` with `<id>/files/` for the desktop and
   `<id>/gold/` for the checker alone. Such folders are searched like any other tasks.
 - Every metric and getter is OSWorld's. Where a metric looks away (`compare_docx_files` sees no

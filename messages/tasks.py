@@ -24,7 +24,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     template: str
     """What this is an instance of; an OSWorld task is its own template."""
     split: str
-    """`train` or `held-out`."""
+    """`train`, `validation` or `held-out`."""
     apps: tuple[str, ...]
     json: bytes
     """The task file, byte for byte."""

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_SPLITS = ("train", "held-out")
+_SPLITS = ("train", "validation", "held-out")
 _INFEASIBLE = "infeasible"
 _BY_FIELD = ("credentials", "network", "file")
 """Kinds of lack that are told with their field."""

@@ -22,11 +22,12 @@ from envs_node.deploy.config import (
 )
 from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.summary import EvalSummary, Summary, summarise_search
-from envs_node.deploy.tasks.bundle import bundled_tasks
+from envs_node.deploy.tasks.bundle import TEMPLATES, bundled_tasks
 from envs_node.messages.fit import FitSettings
 from envs_node.messages.tasks import Task
 
 _ROLLOUTS = 4
+_TEMPLATES = tuple(template for template in TEMPLATES if template.is_in_demo)
 
 
 class Demo(RunVerb, frozen=True, kw_only=True):
@@ -99,14 +100,14 @@ class Demo(RunVerb, frozen=True, kw_only=True):
 
 
 def _train_tasks(instances: int) -> tuple[Task, ...]:
-    one_each = {task.id for task in bundled_tasks("train", 1)}
-    tasks = bundled_tasks("train", instances)
+    one_each = {task.id for task in bundled_tasks("train", 1, templates=_TEMPLATES)}
+    tasks = bundled_tasks("train", instances, templates=_TEMPLATES)
     return tuple(task for task in tasks if not _is_office(task) or task.id in one_each)
 
 
 def _held_out_tasks(instances: int) -> tuple[Task, ...]:
-    trained = {task.template for task in bundled_tasks("train", 1)}
-    tasks = bundled_tasks("held-out", instances)
+    trained = {task.template for task in bundled_tasks("train", 1, templates=_TEMPLATES)}
+    tasks = bundled_tasks("held-out", instances, templates=_TEMPLATES)
     return tuple(task for task in tasks if not _is_office(task) or task.template not in trained)
 
 

@@ -26,7 +26,7 @@ class Eval(RunVerb, frozen=True, kw_only=True):
     """Measure a policy: greedy, pass@1 and pass@k, with 95 % intervals."""
 
     tasks: tyro.conf.Positional[str] = "held-out"
-    """A task file, a folder of them, or the bundled sets `train` or `held-out`."""
+    """A task file, a folder of them, or the bundled sets `train`, `validation` or `held-out`."""
     instances: int = 1
     """Instances of each bundled template."""
     task_seed: int = 0

@@ -51,7 +51,7 @@ class Search(RunVerb, frozen=True, kw_only=True):
     """Find verified, distinct successes and keep them in a ledger."""
 
     tasks: tyro.conf.Positional[str] = "train"
-    """A task file, a folder of them, or the bundled sets `train` or `held-out`."""
+    """A task file, a folder of them, or the bundled sets `train`, `validation` or `held-out`."""
     instances: int = 2
     """Instances of each bundled template."""
     task_seed: int = 0

@@ -27,7 +27,7 @@ class Ls(Verb, frozen=True, kw_only=True):
     """List tasks."""
 
     tasks: tyro.conf.Positional[str] = "train"
-    """A task file, a folder of them, or the bundled sets `train` or `held-out`."""
+    """A task file, a folder of them, or the bundled sets `train`, `validation` or `held-out`."""
     instances: int = 1
     task_seed: int = 0
     json: bool = False
@@ -55,7 +55,7 @@ class Make(Verb, frozen=True, kw_only=True):
     folder: tyro.conf.Positional[Path]
     """Where to write them."""
     split: tyro.conf.Positional[str] = "train"
-    """`train` or `held-out`."""
+    """`train`, `validation` or `held-out`."""
     instances: int = 2
     task_seed: int = 0
     json: bool = False

@@ -16,6 +16,7 @@ from envs_node.deploy.doctor import Needs, check_host
 from envs_node.deploy.run_folder import require_writable
 from envs_node.deploy.tasks.bundle import bundled_tasks
 from envs_node.deploy.tasks.load import load_tasks
+from envs_node.deploy.tasks.template import Split
 from envs_node.deploy.wishes import check_wishes
 from envs_node.messages.base import EnvsError
 from envs_node.messages.tasks import Task
@@ -23,7 +24,7 @@ from envs_node.policy.backend import Policy
 from envs_node.policy.models.load import load_policy
 from envs_node.policy.tasks import unsupported_reason
 
-_BUNDLED = ("train", "held-out")
+_BUNDLED: tuple[Split, ...] = ("train", "validation", "held-out")
 
 
 class HostError(EnvsError):
@@ -43,19 +44,22 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 def find_tasks(source: str, instances: int, seed: int, checker: CheckerSource) -> tuple[Task, ...]:
-    """Tasks from a file or folder, or the bundled `train` or `held-out` set.
+    """Tasks from a file or folder, or the bundled `train`, `validation` or `held-out` set.
 
     Raises:
         EnvsError: there are none, or one is broken or cannot be judged here.
     """
-    if source in _BUNDLED and not Path(source).exists():
+    split = next((split for split in _BUNDLED if split == source), None)
+    if split is not None and not Path(source).exists():
         try:
-            return bundled_tasks("train" if source == "train" else "held-out", instances, seed)
+            return bundled_tasks(split, instances, seed)
         except ValueError as error:
             raise TasksError(f"{error}; see --instances and --task-seed") from error
     path = Path(source)
     if not path.exists():
-        raise TasksError(f"no such tasks: {source}; give a file, a folder, or train or held-out")
+        raise TasksError(
+            f"no such tasks: {source}; give a file, a folder, or one of {', '.join(_BUNDLED)}"
+        )
     tasks = load_tasks(path, checker.vocabulary)
     if not tasks:
         raise TasksError(f"{source} holds no task: tasks are OSWorld JSON files, <id>.json")

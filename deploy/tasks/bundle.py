@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 from envs_node.deploy.tasks.template import Instance, Split, Template, task_json
@@ -31,7 +32,7 @@ VOCABULARY = Vocabulary(
 """All that the bundle uses of OSWorld."""
 
 INSTANCES_MAX = 50
-"""Of one template, split and seed. Numbers go by hundreds: 0-49 train, 50-99 held-out."""
+"""Of one template, split and seed. Numbers go by hundreds: 50-99 are held out."""
 
 
 def instance_of(template: Template, number: int) -> Instance:
@@ -39,11 +40,16 @@ def instance_of(template: Template, number: int) -> Instance:
     return template.make(random.Random(f"{template.name}/{number}"))
 
 
-def bundled_tasks(split: Split, instances: int, seed: int = 0) -> tuple[Task, ...]:
+def bundled_tasks(
+    split: Split, instances: int, seed: int = 0, templates: Sequence[Template] = TEMPLATES
+) -> tuple[Task, ...]:
     """The bundled tasks of a split, `instances` a template.
 
-    The held-out split has the held-out templates and, of the train templates, instances that no
-    train split of any seed has.
+    Each template belongs to one split. The held-out split has, beside its own templates, instances
+    of the train templates that no train split of any seed has.
+
+    Args:
+        templates: those to choose from.
 
     Raises:
         ValueError: `instances` is not between 1 and `INSTANCES_MAX`, or `seed` is negative.
@@ -53,10 +59,11 @@ def bundled_tasks(split: Split, instances: int, seed: int = 0) -> tuple[Task, ..
     if seed < 0:
         raise ValueError(f"seed is {seed}; it must not be negative")
     first = 100 * seed + (INSTANCES_MAX if split == "held-out" else 0)
+    splits = ("train", "held-out") if split == "held-out" else (split,)
     return tuple(
         bundled_task(template, split, number)
-        for template in TEMPLATES
-        if split == "held-out" or template.split == "train"
+        for template in templates
+        if template.split in splits
         for number in range(first, first + instances)
     )
 

@@ -11,7 +11,11 @@ import msgspec
 from envs_node.deploy.tasks.osworld import Json
 from envs_node.messages.actions import Finish, Key, Type
 
-Split = Literal["train", "held-out"]
+Split = Literal["train", "validation", "held-out"]
+Category = Literal[
+    "writer", "calc", "impress", "chrome", "thunderbird", "vlc", "gimp", "os", "code", "multi"
+]
+"""What kind of work it is, in OSWorld's and OSGym's terms."""
 
 
 class ClickOn(msgspec.Struct, frozen=True):
@@ -46,9 +50,14 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     app: str
+    category: Category
     split: Split
-    """A held-out template is never trained on; a train template has held-out instances too."""
+    """A validation or held-out template is never trained on; a train template has held-out
+    instances, too."""
     make: Callable[[random.Random], Instance]
+    is_in_demo: bool = False
+    """Whether `envs-node demo` takes it: light programs, and nothing that the built-in policy could
+    never propose."""
 
 
 def task_json(task_id: str, template: Template, split: Split, instance: Instance) -> bytes:

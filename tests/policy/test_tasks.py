@@ -100,7 +100,7 @@ def test_a_bundled_task_names_its_template_and_split():
         (_task(id="../x"), "id", "'../x' is no id"),
         (_task(id=7), "id", "7 stands where a text is needed"),
         (_task(instruction=" "), "instruction", "is empty"),
-        (_task(split="test"), "split", "'test' is none of train, held-out"),
+        (_task(split="test"), "split", "'test' is none of train, validation, held-out"),
         (_task(evaluator=None), "evaluator", "is missing"),
         (_task(config={}), "config", "{} stands where a list is needed"),
         (_task(config=[{"type": "reboot", "parameters": {}}]), "config[0].type", "'reboot' is no"),

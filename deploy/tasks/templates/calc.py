@@ -87,7 +87,16 @@ def _bold_cell(chance: random.Random) -> Instance:
 
 
 TEMPLATES = (
-    Template(name="calc-set-cell", app="libreoffice_calc", split="train", make=_set_cell),
-    Template(name="calc-clear-cell", app="libreoffice_calc", split="train", make=_clear_cell),
-    Template(name="calc-bold-cell", app="libreoffice_calc", split="held-out", make=_bold_cell),
-)
+    Template(
+        name="calc-set-cell", app="libreoffice_calc", category="calc", split="train",
+        make=_set_cell, is_in_demo=True,
+    ),
+    Template(
+        name="calc-clear-cell", app="libreoffice_calc", category="calc", split="train",
+        make=_clear_cell, is_in_demo=True,
+    ),
+    Template(
+        name="calc-bold-cell", app="libreoffice_calc", category="calc", split="held-out",
+        make=_bold_cell, is_in_demo=True,
+    ),
+)  # fmt: skip

@@ -66,7 +66,16 @@ def _replace_text(chance: random.Random) -> Instance:
 
 
 TEMPLATES = (
-    Template(name="gedit-insert-first", app="gedit", split="train", make=_insert_first),
-    Template(name="gedit-append-line", app="gedit", split="train", make=_append_line),
-    Template(name="gedit-replace-text", app="gedit", split="held-out", make=_replace_text),
-)
+    Template(
+        name="gedit-insert-first", app="gedit", category="code", split="train",
+        make=_insert_first, is_in_demo=True,
+    ),
+    Template(
+        name="gedit-append-line", app="gedit", category="code", split="train",
+        make=_append_line, is_in_demo=True,
+    ),
+    Template(
+        name="gedit-replace-text", app="gedit", category="code", split="held-out",
+        make=_replace_text, is_in_demo=True,
+    ),
+)  # fmt: skip

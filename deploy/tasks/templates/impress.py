@@ -81,11 +81,16 @@ def _clear_slide(chance: random.Random) -> Instance:
 
 
 TEMPLATES = (
-    Template(name="impress-bold-all", app="libreoffice_impress", split="train", make=_bold_all),
     Template(
-        name="impress-replace-text", app="libreoffice_impress", split="train", make=_replace_title
+        name="impress-bold-all", app="libreoffice_impress", category="impress", split="train",
+        make=_bold_all, is_in_demo=True,
     ),
     Template(
-        name="impress-clear-slide", app="libreoffice_impress", split="held-out", make=_clear_slide
+        name="impress-replace-text", app="libreoffice_impress", category="impress", split="train",
+        make=_replace_title, is_in_demo=True,
     ),
-)
+    Template(
+        name="impress-clear-slide", app="libreoffice_impress", category="impress", split="held-out",
+        make=_clear_slide, is_in_demo=True,
+    ),
+)  # fmt: skip

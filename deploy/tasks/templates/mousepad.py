@@ -97,9 +97,24 @@ def _delete_line(chance: random.Random) -> Instance:
 
 
 TEMPLATES = (
-    Template(name="mousepad-append-line", app="mousepad", split="train", make=_append_line),
-    Template(name="mousepad-replace-text", app="mousepad", split="train", make=_replace_text),
-    Template(name="mousepad-convert-case", app="mousepad", split="train", make=_convert_case),
-    Template(name="mousepad-duplicate-line", app="mousepad", split="train", make=_duplicate_line),
-    Template(name="mousepad-delete-line", app="mousepad", split="held-out", make=_delete_line),
-)
+    Template(
+        name="mousepad-append-line", app="mousepad", category="os", split="train",
+        make=_append_line, is_in_demo=True,
+    ),
+    Template(
+        name="mousepad-replace-text", app="mousepad", category="os", split="train",
+        make=_replace_text, is_in_demo=True,
+    ),
+    Template(
+        name="mousepad-convert-case", app="mousepad", category="os", split="train",
+        make=_convert_case, is_in_demo=True,
+    ),
+    Template(
+        name="mousepad-duplicate-line", app="mousepad", category="os", split="train",
+        make=_duplicate_line, is_in_demo=True,
+    ),
+    Template(
+        name="mousepad-delete-line", app="mousepad", category="os", split="held-out",
+        make=_delete_line, is_in_demo=True,
+    ),
+)  # fmt: skip

@@ -95,8 +95,20 @@ def _copy_file(chance: random.Random) -> Instance:
 
 
 TEMPLATES = (
-    Template(name="thunar-create-folder", app="thunar", split="train", make=_create_folder),
-    Template(name="thunar-create-file", app="thunar", split="train", make=_create_file),
-    Template(name="thunar-rename-file", app="thunar", split="train", make=_rename_file),
-    Template(name="thunar-copy-file", app="thunar", split="held-out", make=_copy_file),
-)
+    Template(
+        name="thunar-create-folder", app="thunar", category="os", split="train",
+        make=_create_folder, is_in_demo=True,
+    ),
+    Template(
+        name="thunar-create-file", app="thunar", category="os", split="train",
+        make=_create_file, is_in_demo=True,
+    ),
+    Template(
+        name="thunar-rename-file", app="thunar", category="os", split="train",
+        make=_rename_file, is_in_demo=True,
+    ),
+    Template(
+        name="thunar-copy-file", app="thunar", category="os", split="held-out",
+        make=_copy_file, is_in_demo=True,
+    ),
+)  # fmt: skip

@@ -86,9 +86,16 @@ def _italic_all(chance: random.Random) -> Instance:
 
 
 TEMPLATES = (
-    Template(name="writer-append-line", app="libreoffice_writer", split="train", make=_append_line),
-    Template(name="writer-bold-all", app="libreoffice_writer", split="train", make=_bold_all),
     Template(
-        name="writer-italic-all", app="libreoffice_writer", split="held-out", make=_italic_all
+        name="writer-append-line", app="libreoffice_writer", category="writer", split="train",
+        make=_append_line, is_in_demo=True,
     ),
-)
+    Template(
+        name="writer-bold-all", app="libreoffice_writer", category="writer", split="train",
+        make=_bold_all, is_in_demo=True,
+    ),
+    Template(
+        name="writer-italic-all", app="libreoffice_writer", category="writer", split="held-out",
+        make=_italic_all, is_in_demo=True,
+    ),
+)  # fmt: skip

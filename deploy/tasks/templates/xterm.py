@@ -62,7 +62,16 @@ def _copy_file(chance: random.Random) -> Instance:
 
 
 TEMPLATES = (
-    Template(name="xterm-make-folder", app="xterm", split="train", make=_make_folder),
-    Template(name="xterm-write-file", app="xterm", split="train", make=_write_file),
-    Template(name="xterm-copy-file", app="xterm", split="held-out", make=_copy_file),
-)
+    Template(
+        name="xterm-make-folder", app="xterm", category="os", split="train",
+        make=_make_folder, is_in_demo=True,
+    ),
+    Template(
+        name="xterm-write-file", app="xterm", category="os", split="train",
+        make=_write_file, is_in_demo=True,
+    ),
+    Template(
+        name="xterm-copy-file", app="xterm", category="os", split="held-out",
+        make=_copy_file, is_in_demo=True,
+    ),
+)  # fmt: skip

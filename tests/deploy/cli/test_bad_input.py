@@ -99,9 +99,9 @@ def test_a_folder_without_tasks(refuse: Refuse, tmp_path: Path) -> None:
 
 
 def test_a_task_whose_set_up_no_desktop_has(refuse: Refuse, task_file: Callable[..., Path]) -> None:
-    line = refuse("search", task_file(b'"launch"', b'"chrome_open_tabs"'))
+    line = refuse("search", task_file(b'"launch"', b'"googledrive"'))
 
-    assert f"{TASK.id} cannot be set up here: set-up step 1 (chrome_open_tabs)" in line
+    assert f"{TASK.id} cannot be set up here: set-up step 1 (googledrive)" in line
 
 
 @pytest.mark.parametrize("verb", ["search", "eval"])
