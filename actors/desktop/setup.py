@@ -16,17 +16,19 @@ from envs_node.actors.desktop.guest.modules import pyautogui
 from envs_node.actors.desktop.guestclient import GuestRefusedError, HttpGuest
 from envs_node.actors.desktop.readiness import Launch, NotReadyError, Watched
 from envs_node.messages.tasks import Task
+from envs_node.policy.task_files import stored_name
 
 _log = structlog.get_logger(__name__)
 SETUP_TYPES = frozenset(
-    {"upload_file", "launch", "open", "execute", "command", "sleep", "activate_window",
+    {"download", "upload_file", "launch", "open", "execute", "command", "sleep", "activate_window",
      "close_window"}
 )  # fmt: skip
 SLEEP_S_MAX = 60.0
 _PYAUTOGUI = re.compile(r"pyautogui\.([A-Za-z]\w*)")
 """What OSWorld's steps call to make input; a desktop's module of that name has not all of it."""
 _WANTED = {
-    "upload_file": "files", "launch": "command", "open": "path", "execute": "command",
+    "download": "files", "upload_file": "files", "launch": "command", "open": "path",
+    "execute": "command",
     "command": "command", "sleep": "seconds", "activate_window": "window_name",
     "close_window": "window_name",
 }  # fmt: skip
@@ -46,9 +48,9 @@ def check_setup(task: Task) -> None:
         if _WANTED[kind] not in parameters:
             raise SetupFailedError(number, kind, f"lacks `{_WANTED[kind]}`")
         _check_value(number, kind, parameters[_WANTED[kind]])
-        if kind == "upload_file":
+        if kind in ("download", "upload_file"):
             for file in parameters["files"]:
-                _check_file(number, file, names)
+                _check_file(number, kind, file, names)
         if kind == "sleep" and not 0 <= float(parameters["seconds"]) <= SLEEP_S_MAX:
             raise SetupFailedError(number, kind, f"sleeps more than {SLEEP_S_MAX:g} s")
         _check_input(number, kind, parameters)
@@ -93,14 +95,21 @@ def _check_input(number: int, kind: str, parameters: dict[str, Any]) -> None:
             raise SetupFailedError(number, kind, said)
 
 
-def _check_file(number: int, file: dict[str, Any], names: set[str]) -> None:
-    name = str(file.get("local_path", ""))
+def _check_file(number: int, kind: str, file: dict[str, Any], names: set[str]) -> None:
+    if kind == "download":
+        url = str(file.get("url", ""))
+        name = stored_name(url, "files")
+        if name not in names:
+            missing = f"{url} is not in the cache of task files: `envs-node tasks fetch` gets it"
+            raise SetupFailedError(number, kind, missing)
+    else:
+        name = str(file.get("local_path", ""))
+        if name not in names and name.split("/")[0] != "gold":
+            raise SetupFailedError(number, kind, f"the task has no file {name!r}")
     if name.split("/")[0] == "gold":
-        raise SetupFailedError(number, "upload_file", f"{name} is a gold file: it stays outside")
-    if name not in names:
-        raise SetupFailedError(number, "upload_file", f"the task has no file {name!r}")
-    if not str(file.get("path", "")).startswith("/"):
-        raise SetupFailedError(number, "upload_file", f"{name} needs an absolute `path`")
+        raise SetupFailedError(number, kind, f"{name} is a gold file: it stays outside")
+    if not str(file.get("path", "")).strip():
+        raise SetupFailedError(number, kind, f"{name} needs a `path`")
 
 
 def _steps(task: Task, *, of_check: bool = False) -> list[tuple[str, dict[str, Any]]]:
@@ -144,6 +153,10 @@ class Setup:
 
     def _take(self, number: int, kind: str, parameters: dict[str, Any]) -> None:
         match kind:
+            case "download":
+                for file in parameters["files"]:
+                    name = stored_name(file["url"], "files")
+                    self._guest.upload(file["path"], self._files[name])
             case "upload_file":
                 for file in parameters["files"]:
                     self._guest.upload(file["path"], self._files[file["local_path"]])

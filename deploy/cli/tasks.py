@@ -9,6 +9,7 @@ import msgspec
 import tyro
 
 from envs_node.deploy.cli.console import show, tell
+from envs_node.deploy.cli.tasks_import import CacheVerbs, Check, Import
 from envs_node.deploy.cli.verb import Verb, find_tasks, require_checker
 from envs_node.deploy.tasks.bundle import write_tasks
 
@@ -72,5 +73,9 @@ class Make(Verb, frozen=True, kw_only=True):
 
 
 TasksVerbs = (
-    Annotated[Ls, tyro.conf.subcommand("ls")] | Annotated[Make, tyro.conf.subcommand("make")]
+    Annotated[Ls, tyro.conf.subcommand("ls")]
+    | Annotated[Make, tyro.conf.subcommand("make")]
+    | Annotated[Import, tyro.conf.subcommand("import")]
+    | Annotated[Check, tyro.conf.subcommand("check")]
+    | Annotated[CacheVerbs, tyro.conf.subcommand("cache")]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -11,11 +12,15 @@ from envs_node.actors.desktop.errors import SetupFailedError
 from envs_node.actors.desktop.setup import check_setup
 from envs_node.actors.verifier.vocabulary import CheckerSource, read_checker
 from envs_node.deploy.checker import checker_folder
+from envs_node.deploy.cli.console import tell
 from envs_node.deploy.config import DesktopSettings, PolicySettings
 from envs_node.deploy.doctor import Needs, check_host
 from envs_node.deploy.run_folder import require_writable
 from envs_node.deploy.tasks.bundle import bundled_tasks
-from envs_node.deploy.tasks.load import load_tasks
+from envs_node.deploy.tasks.cache import FileCache
+from envs_node.deploy.tasks.imported import tree_files
+from envs_node.deploy.tasks.load import inspect_tasks, load_tasks
+from envs_node.deploy.tasks.needs import judge_needs
 from envs_node.deploy.tasks.template import Split
 from envs_node.deploy.wishes import check_wishes
 from envs_node.messages.base import EnvsError
@@ -60,7 +65,9 @@ def find_tasks(source: str, instances: int, seed: int, checker: CheckerSource) -
         raise TasksError(
             f"no such tasks: {source}; give a file, a folder, or one of {', '.join(_BUNDLED)}"
         )
-    tasks = load_tasks(path, checker.vocabulary)
+    if tree_files(path) is not None:
+        return _tree_tasks(path, checker)
+    tasks = load_tasks(path, checker.vocabulary, FileCache())
     if not tasks:
         raise TasksError(f"{source} holds no task: tasks are OSWorld JSON files, <id>.json")
     for task in tasks:
@@ -71,6 +78,35 @@ def find_tasks(source: str, instances: int, seed: int, checker: CheckerSource) -
             check_setup(task)
         except SetupFailedError as error:
             raise TasksError(f"{task.id} cannot be set up here: {error}; leave it out") from error
+    return tasks
+
+
+def _tree_tasks(path: Path, checker: CheckerSource) -> tuple[Task, ...]:
+    """Those of an OSWorld tree that can run here; the others are counted, and do not hinder them.
+
+    Raises:
+        EnvsError: there are none.
+    """
+    cache = FileCache()
+    inspections = inspect_tasks(path, checker.vocabulary, cache)
+    needs = [judge_needs(inspection, cache) for inspection in inspections]
+    tasks = tuple(
+        inspection.task
+        for inspection, item in zip(inspections, needs, strict=True)
+        if inspection.task is not None and not item.missing
+    )
+    left = Counter(item.status for item in needs if item.missing)
+    counts = ", ".join(f"{count} {status}" for status, count in left.most_common())
+    if not tasks:
+        raise TasksError(
+            f"none of the {len(needs)} tasks of {path} can run here ({counts}): "
+            f"`envs-node tasks check {path}` says why"
+        )
+    if left:
+        tell(
+            f"{len(tasks)} of {len(needs)} tasks of {path} can run here; left out are {counts}: "
+            f"`envs-node tasks check {path}` says why"
+        )
     return tasks
 
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
+from envs_node.deploy.tasks.cache import DamagedFileError, FileCache
+from envs_node.deploy.tasks.imported import tree_files
 from envs_node.messages.base import WIRE_BYTES_MAX
 from envs_node.messages.tasks import Task
+from envs_node.policy.task_files import wanted_files
 from envs_node.policy.task_lacks import Lack
 from envs_node.policy.tasks import Inspection, TaskError, Vocabulary, inspect_task, read_task
 
@@ -15,20 +20,24 @@ TASK_BYTES_MAX = WIRE_BYTES_MAX * 3 // 4
 _PARTS = ("files", "gold")
 
 
-def load_tasks(path: Path, vocabulary: Vocabulary) -> tuple[Task, ...]:
+def load_tasks(
+    path: Path, vocabulary: Vocabulary, cache: FileCache | None = None
+) -> tuple[Task, ...]:
     """Read all tasks at a path, sorted by file.
 
     A task is `<name>.json`; its files lie in `<name>/files/` and `<name>/gold/`, if it has any.
 
     Args:
-        path: one task file, or a folder, which is searched to its bottom.
+        path: one task file, a list of an OSWorld tree, or a folder: such a tree, or any other,
+            which is searched to its bottom.
         vocabulary: what the checker knows.
+        cache: where to look for what tasks download.
 
     Raises:
         TaskError: nothing there, or a task that cannot be taken. Of several, the first is told in
             full and the rest are counted.
     """
-    inspections = inspect_tasks(path, vocabulary, is_shape_only=True)
+    inspections = inspect_tasks(path, vocabulary, cache, is_shape_only=True)
     refused = [(item.file, item.lacks[0]) for item in inspections if item.lacks]
     if refused:
         (file, first), more = refused[0], len(refused) - 1
@@ -38,13 +47,18 @@ def load_tasks(path: Path, vocabulary: Vocabulary) -> tuple[Task, ...]:
 
 
 def inspect_tasks(
-    path: Path, vocabulary: Vocabulary, *, is_shape_only: bool = False
+    path: Path,
+    vocabulary: Vocabulary,
+    cache: FileCache | None = None,
+    *,
+    is_shape_only: bool = False,
 ) -> tuple[Inspection, ...]:
     """Look at all tasks at a path, sorted by file; what is wrong with one is told of it alone.
 
     Args:
-        path: one task file, or a folder, which is searched to its bottom.
+        path: as for `load_tasks`.
         vocabulary: what the checker knows.
+        cache: where to look for what tasks download.
         is_shape_only: leave out what a task that can be read still lacks.
 
     Raises:
@@ -52,18 +66,26 @@ def inspect_tasks(
     """
     if not path.exists():
         raise TaskError(str(path), "path", "does not exist; give a task file or a folder of them")
-    files = [path] if path.is_file() else sorted(_task_files(path))
+    files = tree_files(path)
+    if files is None:
+        files = [path] if path.is_file() else sorted(_task_files(path))
     if not files:
         raise TaskError(str(path), "path", "holds no task; tasks are files that end in .json")
     taken: dict[str, Path] = {}
-    return tuple(_inspect(file, vocabulary, taken, is_shape_only) for file in files)
+    return tuple(_inspect(file, vocabulary, taken, cache, is_shape_only) for file in files)
 
 
 def _inspect(
-    file: Path, vocabulary: Vocabulary, taken: dict[str, Path], is_shape_only: bool
+    file: Path,
+    vocabulary: Vocabulary,
+    taken: dict[str, Path],
+    cache: FileCache | None,
+    is_shape_only: bool,
 ) -> Inspection:
     try:
         data, files = _read(file)
+        if cache is not None:
+            files = _with_cached(file, data, files, cache)
         if is_shape_only:
             task = read_task(data, files, vocabulary, file=str(file))
             found = Inspection(file=str(file), task=task, lacks=())
@@ -112,8 +134,29 @@ def _read(file: Path) -> tuple[bytes, dict[str, bytes]]:
     except OSError as error:
         problem = f"cannot be read ({error.strerror}); mend its permissions"
         raise TaskError(str(file), "whole file", problem) from error
-    size_bytes = len(data) + sum(len(content) for content in files.values())
+    _check_size(file, len(data) + sum(len(content) for content in files.values()))
+    return data, files
+
+
+def _with_cached(
+    file: Path, data: bytes, files: dict[str, bytes], cache: FileCache
+) -> dict[str, bytes]:
+    """The files of a task with those that the cache has of what it would download."""
+    try:
+        wanted = wanted_files(msgspec.json.decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return files  # the reader says so
+    found = [(item.name, entry) for item in wanted if (entry := cache.find(item.url))]
+    own_bytes = len(data) + sum(len(content) for content in files.values())
+    _check_size(file, own_bytes + sum(entry.size_bytes for _, entry in found))
+    try:
+        got = {name: cache.get(entry.url) for name, entry in found}
+    except DamagedFileError as error:
+        raise TaskError(str(file), "files", str(error)) from error
+    return files | {name: content for name, content in got.items() if content is not None}
+
+
+def _check_size(file: Path, size_bytes: int) -> None:
     if size_bytes > TASK_BYTES_MAX:
         problem = f"are {size_bytes} bytes with the task; at most {TASK_BYTES_MAX} can be taken"
         raise TaskError(str(file), "files", problem)
-    return data, files
