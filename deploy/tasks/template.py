@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from envs_node.deploy.tasks.osworld import Json
-from envs_node.messages.actions import Finish, Key, Type
+from envs_node.messages.actions import Click, Drag, Finish, Key, Scroll, Type
 
 Split = Literal["train", "validation", "held-out"]
 Category = Literal[
@@ -24,10 +24,25 @@ class ClickOn(msgspec.Struct, frozen=True):
     role: str
     name: str
     count: int = 1
+    button: int = 1
 
 
-OracleStep = ClickOn | Key | Type | Finish
-"""A step of a solution, used by tests alone."""
+class WaitFor(msgspec.Struct, frozen=True):
+    """Nothing but to wait until such an element is listed."""
+
+    role: str
+    name: str
+
+
+class SwitchTo(msgspec.Struct, frozen=True):
+    """Alt+Tab, which is done when a window of such a title has the keyboard."""
+
+    window: str
+    """A part of its title."""
+
+
+OracleStep = ClickOn | WaitFor | SwitchTo | Click | Drag | Scroll | Key | Type | Finish
+"""A step of a solution, which `tasks admit` and tests perform; nobody else sees it."""
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):

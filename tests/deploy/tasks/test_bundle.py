@@ -101,6 +101,8 @@ def test_every_step_of_a_solution_in_the_demo_is_one_the_policy_can_propose(
                 assert name
             case Finish():
                 pass
+            case _:
+                raise AssertionError(f"the policy never proposes {step}")
 
 
 @pytest.mark.parametrize(("instances", "seed"), [(0, 0), (INSTANCES_MAX + 1, 0), (1, -1)])

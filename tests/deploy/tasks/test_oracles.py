@@ -20,9 +20,9 @@ from envs_node.deploy.tasks.bundle import (
     bundled_task,
     instance_of,
 )
+from envs_node.deploy.tasks.oracle import perform
 from envs_node.deploy.tasks.template import Template
 from envs_node.messages.verify import Verdict
-from tests.deploy.tasks.oracle import resolve
 
 DESKTOPS = 2
 OUTCOME_TIMEOUT_S = 600
@@ -56,9 +56,9 @@ def _play(sandbox: Sandbox, checker: Checker, case: Case) -> Outcome:
     untouched = checker.verify(task, sandbox.guest_pid, "DONE")
     seen = sandbox.reset(task)
     for step in steps:
-        seen = sandbox.act(resolve(step, seen))
+        seen = perform(sandbox, step, seen)
     unfinished = checker.verify(task, sandbox.guest_pid, "DONE")
-    sandbox.act(resolve(last, seen))
+    perform(sandbox, last, seen)
     solved = checker.verify(task, sandbox.guest_pid, "DONE")
     return Outcome(untouched=untouched, unfinished=unfinished, solved=solved)
 
