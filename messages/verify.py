@@ -20,6 +20,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     sha256: str
     size_bytes: int
+    is_gold: bool = False
+    """Whether it is a reference of the task, not something that came from the desktop."""
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of the checker that judged."""
+
+    module: str
+    sha256: str
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +40,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     """HTTP status; 0 when there was no answer."""
     size_bytes: int
     error: str = ""
+    phase: str = ""
+    """What it was made for: see `Verdict.phase`."""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +51,20 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     score: float | None = None
     """The raw score, not clamped; None when the checker gave none."""
     reason: str = ""
+    phase: str = ""
+    """In which part of the check it was decided: `enter`, `probe`, `prepare`, `postconfig`,
+    `result`, `gold`, `metric`, `score`, `sources`; empty when the desktop was not looked at, or
+    nobody knows how far the check came."""
     wall_ms: int = 0
+    judged_ns: int = 0
+    """When, in nanoseconds since 1970 by the clock of the host that judged; 0 when not told."""
     task_sha256: str = ""
     checker: str = ""
     """Package and version that judged, for example `desktop-env 1.0.2`."""
     checker_sha256: str = ""
-    """Digest of the metric and getter sources that were loaded."""
+    """Digest of `sources`."""
+    sources: tuple[Source, ...] = ()
+    """The files of the checker that the task's metrics and getters rest on, by module."""
     evidence: tuple[Evidence, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
 

@@ -18,10 +18,11 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from envs_node.actors.verifier.classify import Outcome, classify
+from envs_node.actors.verifier.installed import InstalledFiles
 from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.messages.base import EnvsError
 from envs_node.messages.tasks import Task
-from envs_node.messages.verify import Verdict
+from envs_node.messages.verify import Source, Verdict
 from envs_node.policy.task_files import BUNDLE_SCHEME, stored_name
 from envs_node.policy.task_reader import listed
 from envs_node.policy.tasks import (
@@ -96,6 +97,7 @@ class Checker:
         self._label = dict(label or {})
         self._overlay = {name: str(path) for name, path in (overlay or {}).items()}
         self._find_door = find_door
+        self._installed = InstalledFiles(source.python, self._overlay)
         self._lock = threading.Lock()
         self._zygote: subprocess.Popen[bytes] | None = None
         self._root: Path | None = None
@@ -139,6 +141,7 @@ class Checker:
         return msgspec.structs.replace(
             verdict,
             wall_ms=round((time.monotonic() - began) * 1000),
+            judged_ns=time.time_ns(),
             task_sha256=task.sha256,
             checker=self._source.version,
         )
@@ -187,8 +190,26 @@ class Checker:
             answer = self._ask(order, deadline_s + _MARGIN_S)
         finally:
             shutil.rmtree(work, ignore_errors=True)
+        verdict = self._read(answer, gold, deadline_s)
+        sources = sorted(answer.sources.items())
+        lines = "\n".join(f"{module} {sha256}" for module, sha256 in sources)
+        return msgspec.structs.replace(
+            verdict,
+            sources=tuple(Source(module=module, sha256=sha256) for module, sha256 in sources),
+            checker_sha256=hashlib.sha256(lines.encode()).hexdigest() if sources else "",
+        )
+
+    def _read(self, answer: _Answer, gold: frozenset[str], deadline_s: float) -> Verdict:
+        """What the answer comes to; void if other files judged than were installed."""
         if answer.load_error:
-            return Verdict(verdict="checker_error", reason=f"not importable: {answer.load_error}")
+            reason = f"not importable: {answer.load_error}"
+            return Verdict(verdict="checker_error", reason=reason, phase="prepare")
+        if altered := self._installed.altered(answer.sources):
+            reason = (
+                f"the checker's files are not those that were installed: {', '.join(altered)}; "
+                "see `envs-node checker install`"
+            )
+            return Verdict(verdict="infra", reason=reason, phase="sources")
         if answer.late:
             return Verdict(verdict="infra", reason=f"no verdict within {deadline_s:g} s")
         try:
@@ -196,10 +217,7 @@ class Checker:
         except msgspec.DecodeError as error:
             reason = f"the check ended without an answer ({error})"
             return Verdict(verdict="infra", reason=reason)
-        sources = "\n".join(f"{name} {sha256}" for name, sha256 in sorted(answer.sources.items()))
-        return msgspec.structs.replace(
-            classify(outcome, gold), checker_sha256=hashlib.sha256(sources.encode()).hexdigest()
-        )
+        return classify(outcome, gold)
 
     def _furnish(self, work: Path, task: Task) -> frozenset[str]:
         """Lay out cache, home and gold files for the unprivileged child; return the gold names."""

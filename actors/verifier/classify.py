@@ -75,12 +75,19 @@ def classify(outcome: Outcome, gold: frozenset[str]) -> Verdict:
         verdict=verdict,
         score=outcome.score if verdict in ("success", "failure") else None,
         reason=reason,
+        phase=_phase(outcome),
         evidence=tuple(
-            Evidence(name=f.name, sha256=f.sha256, size_bytes=f.bytes) for f in outcome.evidence
+            Evidence(name=f.name, sha256=f.sha256, size_bytes=f.bytes, is_gold=f.name in gold)
+            for f in outcome.evidence
         ),
         exchanges=tuple(
             Exchange(
-                method=r.method, path=r.path, status=r.status, size_bytes=r.bytes, error=r.error
+                method=r.method,
+                path=r.path,
+                status=r.status,
+                size_bytes=r.bytes,
+                error=r.error,
+                phase=r.phase,
             )
             for r in outcome.exchanges
         ),
@@ -109,22 +116,41 @@ def _decide(outcome: Outcome, gold: frozenset[str]) -> _Decision:
     return "failure", ""
 
 
+def _phase(outcome: Outcome) -> str:
+    """In which part of the check it was decided."""
+    if outcome.error is not None:
+        return outcome.error.phase
+    for request in outcome.exchanges:
+        if _fault_of(request) or request.error == "unwatched":
+            return request.phase
+    if outcome.lost and outcome.exchanges:
+        return outcome.exchanges[-1].phase
+    return "score" if outcome.alive_before and outcome.alive_after else "probe"
+
+
 def _broken_transport(outcome: Outcome) -> str:
     """Say how the desktop failed the checker; empty when every request got its answer."""
     if outcome.lost:
         return outcome.lost
     for request in outcome.exchanges:
-        here = f"{request.method} {request.path}"
-        if request.error and request.error not in _NO_FAULTS:
-            return f"{here} got no answer: {request.error}"
-        if request.status >= 500:
-            return f"{here} was answered with {request.status}"
-        if request.phase == "postconfig" and not _is_step_done(request):
-            return f"{here}, a step before the check, was answered with {request.status}"
+        if fault := _fault_of(request):
+            return fault
     if not outcome.alive_before:
         return "the desktop did not answer before the check"
     if not outcome.alive_after:
         return "the desktop did not answer after the check"
+    return ""
+
+
+def _fault_of(request: Request) -> str:
+    """Say how the desktop failed this request; empty when it got its answer."""
+    here = f"{request.method} {request.path}"
+    if request.error and request.error not in _NO_FAULTS:
+        return f"{here} got no answer: {request.error}"
+    if request.status >= 500:
+        return f"{here} was answered with {request.status}"
+    if request.phase == "postconfig" and not _is_step_done(request):
+        return f"{here}, a step before the check, was answered with {request.status}"
     return ""
 
 

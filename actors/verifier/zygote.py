@@ -7,7 +7,6 @@ standard input, and nothing started here survives it.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -26,6 +25,10 @@ from typing import Any
 
 _METRICS = "desktop_env.evaluators.metrics"
 _GETTERS = "desktop_env.evaluators.getters"
+_ALWAYS = tuple(
+    f"desktop_env.{name}" for name in ("desktop_env", "controllers.python", "controllers.setup")
+)
+"""What every verdict goes through."""
 _OUTCOME_BYTES_MAX = 4 * 1024**2
 
 
@@ -175,10 +178,10 @@ def _kill_children() -> None:
         os.waitpid(-1, 0)
 
 
-def _load(order: dict[str, Any]) -> dict[str, str]:
+def _load(order: dict[str, Any], prints: Any) -> dict[str, str]:
     """Import, before the fork, what this task's evaluator names; children then share it.
 
-    Returns the digest of every file that one of its functions was loaded from.
+    Returns the digest of every file of the checker that these functions rest on.
     """
     evaluator = json.loads(Path(order["task"]).read_bytes())["evaluator"]
     funcs = evaluator["func"] if isinstance(evaluator["func"], list) else [evaluator["func"]]
@@ -188,19 +191,15 @@ def _load(order: dict[str, Any]) -> dict[str, str]:
         for config in configs if isinstance(configs, list) else [configs]:
             if config:
                 functions.append(getattr(sys.modules[_GETTERS], f"get_{config['type']}"))
-    return {
-        function.__module__: hashlib.sha256(
-            Path(function.__code__.co_filename).read_bytes()
-        ).hexdigest()
-        for function in functions
-    }
+    digests: dict[str, str] = prints.of(functions, _ALWAYS)
+    return digests
 
 
 def _serve(order: dict[str, Any], setup: dict[str, Any]) -> dict[str, Any]:
     """Fork a child for one order, wait for it under the deadline, and leave nothing behind."""
     try:
-        sources = _load(order)
-    except (ImportError, AttributeError) as error:
+        sources = _load(order, setup["prints"])
+    except (ImportError, AttributeError, OSError) as error:
         return {"load_error": str(error)[:300]}
     read_fd, write_fd = os.pipe()
     if os.fork() == 0:
@@ -247,10 +246,12 @@ def _prepare(setup: dict[str, Any]) -> None:
         sys.modules[name] = package
         setattr(evaluators, key, package)
     for name, path in setup["overlay"].items():
-        setattr(sys.modules[_METRICS], name, getattr(_load_file(f"overlay_{name}", path), name))
+        overlaid = _load_file(f"overlay_{name}", path)
+        sys.modules[overlaid.__name__] = overlaid
+        setattr(sys.modules[_METRICS], name, getattr(overlaid, name))
     importlib.import_module("desktop_env.desktop_env")
     importlib.import_module(f"{_GETTERS}.file")
-    for name in ("judge", "guard", "jail", "bridge"):
+    for name in ("judge", "guard", "jail", "bridge", "prints"):
         setup[name] = _load_file(name, str(Path(__file__).with_name(f"{name}.py")))
     setup["jail"].adopt_orphans()
 
