@@ -15,15 +15,15 @@ from envs_node.actors.verifier.vocabulary import CheckerSource, read_checker
 from envs_node.deploy.checker import checker_folder
 from tests.actors.verifier.conftest import Guest
 
-GENERAL = "desktop_env.evaluators.metrics.general"
+VSCODE = "desktop_env.evaluators.metrics.vscode"
 DOCS = "desktop_env.evaluators.metrics.docs"
 CONTROLLER = "desktop_env.controllers.python"
 
 
-@pytest.fixture
-def own_source(tmp_path: Path) -> CheckerSource:
+@pytest.fixture(scope="module")
+def own_source(tmp_path_factory: pytest.TempPathFactory) -> CheckerSource:
     """An environment whose copy of OSWorld's package may be changed; the rest is the installed."""
-    folder, installed = tmp_path / "checker", checker_folder()
+    folder, installed = tmp_path_factory.mktemp("env") / "checker", checker_folder()
     site = next(installed.glob("lib/python3*/site-packages")).relative_to(installed)
     (folder / site).mkdir(parents=True)
     (folder / "bin").mkdir()
@@ -37,9 +37,9 @@ def own_source(tmp_path: Path) -> CheckerSource:
     return read_checker(folder)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own_checker(own_source: CheckerSource) -> Iterator[Checker]:
-    """A checker of that environment, not yet started."""
+    """A checker of that environment."""
     checker = Checker(own_source)
     yield checker
     checker.close()
@@ -61,7 +61,7 @@ def test_a_verdict_names_the_files_that_judged(own_checker, own_source, desktop,
 
     assert (verdict.verdict, verdict.reason) == ("success", "")
     found = {source.module: source.sha256 for source in verdict.sources}
-    assert {GENERAL, CONTROLLER, "desktop_env.evaluators.getters.file"} <= set(found)
+    assert {VSCODE, CONTROLLER, "desktop_env.evaluators.getters.file"} <= set(found)
     for module, sha256 in found.items():
         folder = _file(own_source, module).with_suffix("") / "__init__.py"
         path = folder if folder.is_file() else _file(own_source, module)
@@ -82,34 +82,45 @@ def test_what_judged_follows_from_the_task_and_not_from_earlier_ones(
     assert DOCS not in {source.module for source in after.sources}
 
 
-@pytest.mark.parametrize("module", [GENERAL, CONTROLLER])
-@pytest.mark.parametrize("when", ["before the first verdict", "between two verdicts"])
-def test_a_verdict_of_altered_files_is_void(
-    own_checker, own_source, desktop, make_task, when, module
+@pytest.mark.parametrize("module", [VSCODE, CONTROLLER])
+def test_a_verdict_of_altered_files_is_void_until_they_are_put_back(
+    own_checker, own_source, desktop, make_task, module
 ):
     guest = _solved(desktop)
-    if when == "between two verdicts":
-        assert own_checker.verify(make_task(), guest.pid, "DONE").verdict == "success"
+    assert own_checker.verify(make_task(), guest.pid, "DONE").verdict == "success"
     path = _file(own_source, module)
-    path.write_text(path.read_text("utf-8") + "\n# altered\n", "utf-8")
-
-    void = own_checker.verify(make_task(), guest.pid, "DONE")
-
-    assert (void.verdict, void.score, void.phase) == ("infra", None, "sources")
-    assert f"not those that were installed: {module};" in void.reason
-
-
-def test_a_file_that_is_put_back_judges_again(own_checker, own_source, desktop, make_task):
-    guest = _solved(desktop)
-    path = _file(own_source, GENERAL)
     whole = path.read_bytes()
     path.write_bytes(whole + b"\n# altered\n")
-    void = own_checker.verify(make_task(), guest.pid, "DONE")
 
+    void = own_checker.verify(make_task(), guest.pid, "DONE")
     path.write_bytes(whole)
     verdict = own_checker.verify(make_task(), guest.pid, "DONE")
 
-    assert (void.verdict, verdict.verdict) == ("infra", "success")
+    assert (void.verdict, void.score, void.phase) == ("infra", None, "sources")
+    assert f"not those that were installed: {module};" in void.reason
+    assert verdict.verdict == "success"
+
+
+def test_a_metric_that_was_altered_before_the_start_judges_nothing(own_source, desktop, make_task):
+    path = _file(own_source, VSCODE)
+    whole = path.read_text("utf-8")
+    path.write_text(
+        whole.replace(
+            "def compare_text_file(",
+            "def compare_text_file(*_, **__):\n    return 1.0\n\n\ndef was_compare_text_file(",
+        ),
+        "utf-8",
+    )
+    checker = Checker(own_source)
+    guest = desktop("sound")
+    guest.write("/home/user/a.txt", b"wrong\n")
+    try:
+        void = checker.verify(make_task(), guest.pid, "DONE")
+    finally:
+        checker.close()
+        path.write_text(whole, "utf-8")
+
+    assert (void.verdict, void.score, void.phase) == ("infra", None, "sources")
 
 
 def test_a_checker_that_pip_did_not_write_down_is_held_against_what_was_found_first(
@@ -117,5 +128,5 @@ def test_a_checker_that_pip_did_not_write_down_is_held_against_what_was_found_fi
 ):
     installed = InstalledFiles(tmp_path / "bin" / "python", {})
 
-    assert installed.altered({GENERAL: "a", DOCS: "b"}) == ()
-    assert installed.altered({GENERAL: "c", DOCS: "b"}) == (GENERAL,)
+    assert installed.altered({VSCODE: "a", DOCS: "b"}) == ()
+    assert installed.altered({VSCODE: "c", DOCS: "b"}) == (VSCODE,)
