@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from envs_node.deploy.tasks.template import ClickOn, OracleStep, SwitchTo, WaitFor
-from envs_node.messages.actions import Action, Click, Key, Target, Wait
+from envs_node.deploy.tasks.template import ClickOn, OracleStep, SwitchTo
+from envs_node.messages.actions import Action, Click, Key, Target
 from envs_node.messages.base import EnvsError
 from envs_node.messages.desktop import Element, Observation
 
@@ -40,12 +40,9 @@ def perform(desktop: Drives, step: OracleStep, seen: Observation) -> Observation
     Raises:
         EnvsError: `NotListedError`, `NotShownError`, or what the desktop raises.
     """
-    if isinstance(step, ClickOn | WaitFor):
+    if isinstance(step, ClickOn):
         seen = _wait(desktop, seen, lambda now: any(_is_meant(each, step) for each in now.elements))
-    action = resolve(step, seen)
-    if isinstance(step, WaitFor):
-        return seen
-    seen = desktop.act(action)
+    seen = desktop.act(resolve(step, seen))
     if isinstance(step, SwitchTo):
         seen = _wait(desktop, seen, lambda now: step.window in _focused(now))
         if step.window not in _focused(seen):
@@ -61,11 +58,11 @@ def resolve(step: OracleStep, observation: Observation) -> Action:
     """
     if isinstance(step, SwitchTo):
         return Key(keys=("alt", "tab"))
-    if not isinstance(step, ClickOn | WaitFor):
+    if not isinstance(step, ClickOn):
         return step
     for element in observation.elements:
         if _is_meant(element, step):
-            return _click(element, step) if isinstance(step, ClickOn) else Wait(wait_ms=0)
+            return _click(element, step)
     listed = [f"{each.role} {each.name!r}" for each in observation.elements]
     more = f" and {len(listed) - _LISTED_MAX} more" if len(listed) > _LISTED_MAX else ""
     raise NotListedError(
@@ -86,7 +83,7 @@ def _focused(seen: Observation) -> str:
     return next((window.title for window in seen.windows if window.is_focused), "")
 
 
-def _is_meant(element: Element, step: ClickOn | WaitFor) -> bool:
+def _is_meant(element: Element, step: ClickOn) -> bool:
     return (element.role, element.name) == (step.role, step.name)
 
 

@@ -27,13 +27,6 @@ class ClickOn(msgspec.Struct, frozen=True):
     button: int = 1
 
 
-class WaitFor(msgspec.Struct, frozen=True):
-    """Nothing but to wait until such an element is listed."""
-
-    role: str
-    name: str
-
-
 class SwitchTo(msgspec.Struct, frozen=True):
     """Alt+Tab, which is done when a window of such a title has the keyboard."""
 
@@ -41,7 +34,7 @@ class SwitchTo(msgspec.Struct, frozen=True):
     """A part of its title."""
 
 
-OracleStep = ClickOn | WaitFor | SwitchTo | Click | Drag | Scroll | Key | Type | Finish
+OracleStep = ClickOn | SwitchTo | Click | Drag | Scroll | Key | Type | Finish
 """A step of a solution, which `tasks admit` and tests perform; nobody else sees it."""
 
 
