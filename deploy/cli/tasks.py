@@ -9,6 +9,7 @@ import msgspec
 import tyro
 
 from envs_node.deploy.cli.console import show, tell
+from envs_node.deploy.cli.tasks_fetch import Fetch
 from envs_node.deploy.cli.tasks_import import CacheVerbs, Check, Import
 from envs_node.deploy.cli.verb import Verb, find_tasks, require_checker
 from envs_node.deploy.tasks.bundle import write_tasks
@@ -77,5 +78,6 @@ TasksVerbs = (
     | Annotated[Make, tyro.conf.subcommand("make")]
     | Annotated[Import, tyro.conf.subcommand("import")]
     | Annotated[Check, tyro.conf.subcommand("check")]
+    | Annotated[Fetch, tyro.conf.subcommand("fetch")]
     | Annotated[CacheVerbs, tyro.conf.subcommand("cache")]
 )

@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,8 @@ import msgspec
 from envs_node.messages.base import EnvsError
 
 _CHUNK_BYTES = 1 << 20
+_NEW, _UNFINISHED_S = ".new-", 86400.0
+"""How a file is called while it is written, and when its writer must have died."""
 
 
 class DamagedFileError(EnvsError):
@@ -102,7 +105,7 @@ class FileCache:
         try:
             blobs = self.root / "blobs"
             blobs.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix=".new-", dir=blobs)
+            handle, name = tempfile.mkstemp(prefix=_NEW, dir=blobs)
         except OSError as error:
             raise CacheError(self.root, error) from error
         path = Path(name)
@@ -154,6 +157,13 @@ class FileCache:
             return True
         return data is None and self._address(url).exists()
 
+    def sweep(self) -> int:
+        """Remove what writers that died have left unfinished; how many files that were."""
+        old = [path for path in self.root.glob(f"*/{_NEW}*") if _age_s(path) > _UNFINISHED_S]
+        for path in old:
+            path.unlink(missing_ok=True)
+        return len(old)
+
     def blob(self, entry: Entry) -> Path:
         """The file that holds an entry's bytes."""
         return self.root / "blobs" / entry.sha256
@@ -166,7 +176,7 @@ class FileCache:
         path.replace(self.blob(entry))
         address = self._address(url)
         address.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=".new-", dir=address.parent)
+        handle, name = tempfile.mkstemp(prefix=_NEW, dir=address.parent)
         with os.fdopen(handle, "wb") as sink:
             sink.write(msgspec.json.encode(entry))
             sink.flush()
@@ -175,3 +185,10 @@ class FileCache:
 
     def _address(self, url: str) -> Path:
         return self.root / "addresses" / hashlib.sha256(url.encode()).hexdigest()
+
+
+def _age_s(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0

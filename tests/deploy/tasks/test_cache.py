@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -131,3 +133,16 @@ def test_every_address_gives_its_own_bytes(tmp_path_factory: pytest.TempPathFact
         cache.put(url, data)
 
     assert {url: cache.get(url) for url in kept} == kept
+
+
+def test_what_a_dead_writer_left_is_removed_after_a_day(tmp_path: Path):
+    cache = FileCache(tmp_path)
+    cache.put(URL, b"tea")
+    for name, hours in ((".new-old", 25), (".new-young", 1)):
+        path = tmp_path / "blobs" / name
+        path.write_bytes(b"t")
+        os.utime(path, (time.time() - hours * 3600,) * 2)
+
+    assert cache.sweep() == 1
+    assert cache.get(URL) == b"tea"
+    assert (tmp_path / "blobs" / ".new-young").exists()
