@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,19 +20,32 @@ from envs_node.messages.tasks import Task
 from envs_node.policy.task_files import stored_name
 
 _log = structlog.get_logger(__name__)
-SETUP_TYPES = frozenset(
-    {"download", "upload_file", "launch", "open", "execute", "command", "sleep", "activate_window",
-     "close_window"}
-)  # fmt: skip
-SLEEP_S_MAX = 60.0
-_PYAUTOGUI = re.compile(r"pyautogui\.([A-Za-z]\w*)")
-"""What OSWorld's steps call to make input; a desktop's module of that name has not all of it."""
 _WANTED = {
     "download": "files", "upload_file": "files", "launch": "command", "open": "path",
-    "execute": "command",
-    "command": "command", "sleep": "seconds", "activate_window": "window_name",
-    "close_window": "window_name",
+    "execute": "command", "command": "command", "execute_with_verification": "command",
+    "sleep": "seconds", "activate_window": "window_name", "close_window": "window_name",
+    "chrome_open_tabs": "urls_to_open", "chrome_close_tabs": "urls_to_close",
+    "update_browse_history": "history", "change_wallpaper": "path",
 }  # fmt: skip
+"""The parameter that a step of each type cannot do without."""
+_UNWRITTEN = "OSWorld names this type and has never written it"
+_REFUSED = {
+    "googledrive": "signs in to a Google account, and none is used here",
+    "login": "signs in to somebody's account, and none is used here",
+    "proxy": "leads a desktop through somebody's proxy; a desktop's way out is `network`",
+    "tidy_desktop": _UNWRITTEN, "act": _UNWRITTEN, "replay": _UNWRITTEN,
+}  # fmt: skip
+"""Types of OSWorld's that are known and never run, and why."""
+SETUP_TYPES = frozenset(_WANTED)
+SLEEP_S_MAX = 60.0
+_TABS_S = 100.0
+"""For Chrome to answer and to load all pages; the server inside ends a command after 120 s."""
+_VERIFIED_S_MAX = 100.0
+_UNTIL_S, _UNTIL_POLL_S = 60.0, 0.3
+"""How long a command is run again until it says what is wanted, and how often, as in OSWorld."""
+_PYAUTOGUI = re.compile(r"pyautogui\.([A-Za-z]\w*)")
+"""What OSWorld's steps call to make input; a desktop's module of that name has not all of it."""
+_GUEST = Path(__file__).parent / "guest"
 
 
 def check_setup(task: Task) -> None:
@@ -42,6 +56,8 @@ def check_setup(task: Task) -> None:
     """
     names = {file.name for file in task.files}
     for number, (kind, parameters) in enumerate(_steps(task)):
+        if kind in _REFUSED:
+            raise SetupFailedError(number, kind, _REFUSED[kind])
         if kind not in SETUP_TYPES:
             known = ", ".join(sorted(SETUP_TYPES))
             raise SetupFailedError(number, kind, f"unknown type; known are {known}")
@@ -53,6 +69,9 @@ def check_setup(task: Task) -> None:
                 _check_file(number, kind, file, names)
         if kind == "sleep" and not 0 <= float(parameters["seconds"]) <= SLEEP_S_MAX:
             raise SetupFailedError(number, kind, f"sleeps more than {SLEEP_S_MAX:g} s")
+        wait_s = parameters.get("max_wait_time", 10)
+        if not (_is_number(wait_s) and 0 <= float(wait_s) <= _VERIFIED_S_MAX):
+            raise SetupFailedError(number, kind, f"waits more than {_VERIFIED_S_MAX:g} s")
         _check_input(number, kind, parameters)
     for number, (kind, parameters) in enumerate(_steps(task, of_check=True)):
         _check_input(number, f"{kind} of postconfig", parameters)
@@ -71,6 +90,12 @@ def _check_value(number: int, kind: str, value: Any) -> None:
         case "seconds":
             is_fit = _is_number(value)
             wanted = "a number"
+        case "urls_to_open" | "urls_to_close":
+            is_fit = isinstance(value, list) and all(isinstance(url, str) for url in value)
+            wanted = "a list of addresses"
+        case "history":
+            is_fit = isinstance(value, list) and all(_is_visit(visit) for visit in value)
+            wanted = "a list of visits: url, title, visit_time_from_now_in_seconds"
         case _:
             is_fit = isinstance(value, str)
             wanted = "a string"
@@ -78,6 +103,15 @@ def _check_value(number: int, kind: str, value: Any) -> None:
         raise SetupFailedError(
             number, kind, f"`{_WANTED[kind]}` is {value!r:.100}, and must be {wanted}"
         )
+
+
+def _is_visit(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("url"), str)
+        and isinstance(value.get("title"), str)
+        and _is_number(value.get("visit_time_from_now_in_seconds"))
+    )
 
 
 def _is_number(value: Any) -> bool:
@@ -164,6 +198,17 @@ class Setup:
                 self._launch(number, kind, parameters)
             case "execute" | "command":
                 self._execute(number, kind, parameters)
+            case "execute_with_verification":
+                self._guest.post(f"/setup/{kind}", parameters)
+            case "change_wallpaper":
+                self._guest.post(f"/setup/{kind}", parameters)
+                self._desktop.wait_still()
+            case "chrome_open_tabs" | "chrome_close_tabs":
+                verb = "open" if kind == "chrome_open_tabs" else "close"
+                self._script(number, kind, "tabs", verb, f"{_TABS_S:g}", *parameters[_WANTED[kind]])
+                self._desktop.wait_still()
+            case "update_browse_history":
+                self._script(number, kind, "history", json.dumps(parameters["history"]))
             case "sleep":
                 time.sleep(float(parameters["seconds"]))
             case "activate_window" | "close_window":
@@ -171,12 +216,26 @@ class Setup:
                 self._desktop.wait_still()
 
     def _execute(self, number: int, kind: str, parameters: dict[str, Any]) -> None:
-        answer = json.loads(self._guest.post("/setup/execute", parameters))
+        wanted = parameters.get("until") or {}
+        deadline = time.monotonic() + _UNTIL_S
+        while True:
+            answer = json.loads(self._guest.post("/setup/execute", parameters))
+            if _is_as_wanted(answer, wanted):
+                return
+            if not wanted or time.monotonic() > deadline:
+                said = (answer.get("error") or answer.get("output") or "").strip()[-300:]
+                what = f"{parameters['command']} ended with {answer.get('returncode')}: {said}"
+                raise SetupFailedError(number, kind, f"{what:.500}")
+            time.sleep(_UNTIL_POLL_S)
+
+    def _script(self, number: int, kind: str, name: str, *words: str) -> None:
+        """Run one of our own scripts inside; the server there may be OSWorld's."""
+        source = (_GUEST / f"{name}.py").read_text(encoding="utf-8")
+        command = ["/usr/bin/python3", "-c", source, *words]
+        answer = json.loads(self._guest.post("/setup/execute", {"command": command}))
         if answer.get("returncode") != 0:
-            said = (answer.get("error") or answer.get("output") or "").strip()[-300:]
-            raise SetupFailedError(
-                number, kind, f"{parameters['command']} ended with {answer['returncode']}: {said}"
-            )
+            said = (answer.get("error") or answer.get("output") or "").strip()
+            raise SetupFailedError(number, kind, said.splitlines()[-1] if said else "failed")
 
     def _launch(self, number: int, kind: str, parameters: dict[str, Any]) -> None:
         launch = Launch(self._desktop)
@@ -212,3 +271,14 @@ class Setup:
             for name, number in self._values.items():
                 value = value.replace(name, str(number))
         return value
+
+
+def _is_as_wanted(answer: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Whether a command ended as its step asks, which without a wish is with status 0."""
+    if not wanted:
+        return answer.get("returncode") == 0
+    return bool(
+        ("returncode" in wanted and answer.get("returncode") == wanted["returncode"])
+        or ("stdout" in wanted and str(wanted["stdout"]) in str(answer.get("output")))
+        or ("stderr" in wanted and str(wanted["stderr"]) in str(answer.get("error")))
+    )

@@ -17,7 +17,7 @@ from envs_node.deploy.tasks.cache import CacheError, FileCache
 _REDIRECTS_MAX = 5
 _UNREACHED_MAX = 3
 """Failed calls to a server that never answered, after which its other files are not tried."""
-_PAUSE_S, _PAUSE_S_MAX = 0.5, 30.0
+_PAUSE_S_MAX = 30.0
 _WORTH_ANOTHER = frozenset({408, 425, 429, 500, 502, 503, 504})
 _HEADERS = {"Accept-Encoding": "identity", "User-Agent": "envs-node"}
 Tell: TypeAlias = Callable[["Fetched", int, int], None]
@@ -37,6 +37,8 @@ class FetchLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How long a server may take to answer the call."""
     silence_s: float = 30.0
     """How long it may take to send the next byte."""
+    pause_s: float = 0.5
+    """Before the second try; doubled before each further one."""
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +126,9 @@ class _Fetcher:
                 if error.is_final:
                     return Fetched(url=url, how="failed", problem=problem, tries=number + 1)
                 if number + 1 < self._limits.tries:
-                    await trio.sleep(min(error.wait_s or _PAUSE_S * 2**number, _PAUSE_S_MAX))
+                    await trio.sleep(
+                        min(error.wait_s or self._limits.pause_s * 2**number, _PAUSE_S_MAX)
+                    )
             else:
                 return Fetched(url=url, how="fetched", size_bytes=size_bytes, tries=number + 1)
         return Fetched(url=url, how="failed", problem=problem, tries=self._limits.tries)

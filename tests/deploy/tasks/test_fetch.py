@@ -18,7 +18,7 @@ from envs_node.deploy.tasks.seed import find_seeds
 from tests.deploy.tasks.file_server import BODY, FileServer, serving
 from tests.deploy.tasks.osworld_tree import HUB, write_task
 
-LIMITS = FetchLimits(tries=3, silence_s=0.3, connect_s=2.0, file_s=5.0)
+LIMITS = FetchLimits(tries=3, silence_s=0.3, connect_s=2.0, file_s=5.0, pause_s=0.01)
 
 
 @pytest.fixture
