@@ -36,7 +36,8 @@ FAULTS += ("late-truncating", "slow", "empty")
 SOUND = ("slow", "empty")
 """Faults that a checker must see through: what is judged there is the empty desktop."""
 CLASSES = ("success", "failure", "infra", "checker_error", "unsupported", "infeasible")
-READ_S = 1.0
+TOLD = ("verdict", "score", "reason", "wall_ms")
+READ_S = 2.0
 """How long an answer may stay away here; 30 in the product, which would only take longer."""
 SLOW_S = 0.2
 """Twice in each answer of the slow desktop: before the head and before the body."""
@@ -186,22 +187,21 @@ def main() -> int:
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--faults", default=",".join(FAULTS), help="which, comma between them")
     parser.add_argument("--desks", type=int, default=3, help="checkers at a time")
-    parser.add_argument("--json", action="store_true", help="print every verdict as JSON")
+    parser.add_argument("--json", action="store_true", help="print each verdict as a line of JSON")
     given = parser.parse_args()
     faults = tuple(given.faults.split(","))
     source = read_checker(checker_folder())
     began = time.monotonic()
     tasks = list(find_tasks(given.folders, source))
-    rows = list(sweep(tasks, faults, source, given.desks))
+    rows = []
+    for row in sweep(tasks, faults, source, given.desks):
+        rows.append(row)
+        if given.json:
+            told = {name: getattr(row.verdict, name) for name in TOLD}
+            sys.stdout.write(json.dumps({"task": row.task, "fault": row.fault, **told}) + "\n")
+            sys.stdout.flush()
     wrong = scored(rows)
-    if given.json:
-        found = [
-            {"task": r.task, "fault": r.fault, "verdict": r.verdict.verdict}
-            | {"score": r.verdict.score, "reason": r.verdict.reason, "wall_ms": r.verdict.wall_ms}
-            for r in rows
-        ]
-        sys.stdout.write(json.dumps(found) + "\n")
-    else:
+    if not given.json:
         sys.stdout.write(shown(rows, faults) + "\n")
         vacuous = sorted(
             r.task for r in rows if (r.fault, r.verdict.verdict) == ("empty", "success")

@@ -1,4 +1,4 @@
-"""Installs OSWorld's own checker into an environment of its own, away from ours."""
+"""Installs checkers of OSWorld's, each into an environment of its own, away from ours."""
 
 from __future__ import annotations
 
@@ -13,11 +13,19 @@ from pathlib import Path
 
 import msgspec
 
+from envs_node.actors.verifier.vocabulary import (
+    ORIGIN_FILE,
+    CheckerMissingError,
+    CheckerUnreadableError,
+    read_checker,
+)
+from envs_node.deploy.checker_origin import Origin, find_origin
 from envs_node.messages.base import EnvsError
 
 INSTALL_TIMEOUT_S = 1800
 _REQUIREMENTS = Path(__file__).resolve().parent / "checker-requirements.txt"
 _STAMP = "envs-node.installed"
+_DISTRIBUTION = "desktop_env"
 _FREE_BYTES_MIN = 2 * 1024**3
 """The environment takes 750 MB and pip's unpacking about as much again."""
 
@@ -35,51 +43,129 @@ class CheckerInstalled(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float
 
 
-def checker_folder() -> Path:
-    """Where the checker's environment lies unless the configuration says otherwise."""
-    return Path(sys.prefix) / "envs-node-checker"
+class CheckerListed(msgspec.Struct, frozen=True, kw_only=True):
+    """A checker that is installed."""
+
+    name: str
+    """What `--checker` calls it; empty for the one that is used unless told otherwise."""
+    version: str
+    folder: Path
 
 
-def is_checker_installed(folder: Path) -> bool:
-    """Tell whether this environment is complete and of the pinned versions."""
+def checker_folder(name: str = "") -> Path:
+    """Where the environment of a checker lies: the one that ships with us, or one of this name."""
+    if not name:
+        return Path(sys.prefix) / "envs-node-checker"
+    return Path(sys.prefix) / "envs-node-checkers" / name
+
+
+def list_checkers() -> tuple[CheckerListed, ...]:
+    """All checkers that can be used, ours first."""
+    folders = [(checker_folder(), "")]
+    folders += [(path, path.name) for path in sorted(checker_folder("any").parent.glob("*"))]
+    found = []
+    for folder, name in folders:
+        try:
+            version = read_checker(folder).version
+        except (CheckerMissingError, CheckerUnreadableError):
+            continue
+        found.append(CheckerListed(name=name, version=version, folder=folder))
+    return tuple(found)
+
+
+def is_checker_installed(folder: Path, origin: Origin | None = None) -> bool:
+    """Tell whether this environment is complete, of the pinned versions and of this origin."""
     stamp = folder / _STAMP
     return (
         stamp.is_file()
-        and stamp.read_text(encoding="ascii").strip() == _requirements_digest()
+        and stamp.read_text(encoding="ascii").strip() == _digest(origin or _ours())
         and os.access(folder / "bin" / "python", os.X_OK)
     )
 
 
-def install_checker(folder: Path, tell: Callable[[str], None]) -> CheckerInstalled:
-    """Install the checker, unless that was done; a broken earlier attempt is completed.
+def install_checker(
+    folder: Path, tell: Callable[[str], None], *, origin: Origin | None = None
+) -> CheckerInstalled:
+    """Install a checker, unless that was done; a broken earlier attempt is completed.
 
     Args:
         folder: where the environment goes.
         tell: called with a line of progress now and then.
+        origin: which one; the release that ships with us unless given.
 
     Raises:
-        CheckerInstallError: no space, no venv module, or pip refused.
+        CheckerInstallError: no space, no venv module, pip refused, or it cannot be read.
     """
     began = time.monotonic()
-    if is_checker_installed(folder):
+    origin = origin or _ours()
+    if is_checker_installed(folder, origin):
         return CheckerInstalled(folder=folder, is_new=False, wall_s=time.monotonic() - began)
     _check_space(folder)
     tell(f"creating the checker's environment in {folder}")
-    _run(
-        [sys.executable, "-m", "venv", str(folder)], "install python3-venv (apt), or give a folder"
-    )
-    tell("installing OSWorld's checker, desktop-env 1.0.2 (about 750 MB)")
+    is_shared = folder != checker_folder() and is_checker_installed(checker_folder())
+    venv = [sys.executable, "-m", "venv", *(["--without-pip"] if is_shared else []), str(folder)]
+    _run(venv, "install python3-venv (apt), or give a folder")
+    (folder / _STAMP).unlink(missing_ok=True)
+    (site,) = folder.glob("lib/python3*/site-packages")
+    if is_shared:
+        tell("taking what metrics need from the checker that is installed")
+        _share(checker_folder(), site)
+    tell(f"installing {origin.told.label()}{'' if is_shared else ' (about 750 MB)'}")
+    wanted = _wanted(origin, is_shared=is_shared)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--no-deps"]
-    pip += ["--disable-pip-version-check", "--progress-bar", "off", "-r", str(_REQUIREMENTS)]
-    for name in _lines(pip, "check the network or pip's index settings, then run it again"):
-        tell(f"checker: {name}")
-    (folder / _STAMP).write_text(_requirements_digest() + "\n", encoding="ascii")
+    pip += ["--disable-pip-version-check", "--progress-bar", "off", *wanted]
+    if wanted:
+        for name in _lines(pip, "check the network or pip's index settings, then run it again"):
+            tell(f"checker: {name}")
+    if origin.checkout is not None:
+        origin.copy(site)
+    (folder / ORIGIN_FILE).write_bytes(msgspec.json.encode(origin.told))
+    try:
+        read_checker(folder)
+    except (CheckerMissingError, CheckerUnreadableError) as error:
+        raise CheckerInstallError(f"{origin.told.label()} is no checker: {error}") from error
+    (folder / _STAMP).write_text(_digest(origin) + "\n", encoding="ascii")
     return CheckerInstalled(folder=folder, is_new=True, wall_s=time.monotonic() - began)
 
 
-def _requirements_digest() -> str:
+def _ours() -> Origin:
+    return find_origin("", None, "")
+
+
+def _digest(origin: Origin) -> str:
+    """Of what an environment was made of; the one of our own release is as it always was."""
     python = f"python {sys.version_info.major}.{sys.version_info.minor}\n".encode()
-    return hashlib.sha256(python + _REQUIREMENTS.read_bytes()).hexdigest()
+    told = b"" if origin == _ours() else msgspec.json.encode(origin.told)
+    return hashlib.sha256(python + _REQUIREMENTS.read_bytes() + told).hexdigest()
+
+
+def _wanted(origin: Origin, *, is_shared: bool) -> list[str]:
+    """What pip is asked for: all that metrics need, and the release if it is one."""
+    lines = _REQUIREMENTS.read_text(encoding="utf-8").splitlines()
+    packages = [line for line in lines if line and not line.startswith(("#", _DISTRIBUTION))]
+    release = origin.told.release
+    wanted = [] if is_shared else packages
+    return [*wanted, *([f"{_DISTRIBUTION}=={release}"] if release else [])]
+
+
+def _share(source: Path, site: Path) -> None:
+    """Give an environment another one's packages, as links to the same files where it can be."""
+    (shared,) = source.glob("lib/python3*/site-packages")
+    for path in sorted(shared.iterdir()):
+        target = site / path.name
+        if target.exists() or path.name.startswith(("__pycache__", "desktop_env", "mm_agents")):
+            continue
+        if path.is_dir():
+            shutil.copytree(path, target, copy_function=_link)
+        else:
+            _link(str(path), str(target))
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def _check_space(folder: Path) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from envs_node.actors.desktop.kind import DesktopKind, Limits, SessionName, XServerName
 from envs_node.actors.desktop.remote.address import parse_address
 from envs_node.actors.room import JournalSettings
+from envs_node.deploy.checker_origin import CheckerSettings
 from envs_node.messages.base import EnvsError
 from envs_node.messages.fit import FitSettings
 from envs_node.messages.lifecycle import SearchSettings
@@ -122,6 +123,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     desktop: DesktopSettings = DesktopSettings()
     policy: PolicySettings = PolicySettings()
+    checker: CheckerSettings = CheckerSettings()
     link: LinkSettings = LinkSettings()
     search: SearchSettings = SearchSettings()
     fit: FitSettings = FitSettings()

@@ -12,6 +12,7 @@ import msgspec
 from envs_node.messages.base import EnvsError
 from envs_node.policy.tasks import Vocabulary
 
+ORIGIN_FILE = "envs-node.origin.json"
 _PACKAGE = "desktop_env"
 _UNWRITTEN_SETUPS = frozenset({"tidy_desktop", "act", "replay"})
 """Declared by OSWorld, and they raise NotImplementedError."""
@@ -27,13 +28,41 @@ class CheckerMissingError(EnvsError):
         self.folder = folder
 
 
+class CheckerUnreadableError(EnvsError):
+    """What is installed cannot be read; the message says where, and a new install mends it."""
+
+
+class CheckerOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    """Which checker an environment holds; lies there as `envs-node.origin.json`."""
+
+    name: str = ""
+    """What the user calls it; the release that ships with us has none."""
+    release: str = ""
+    """Of the package `desktop-env`; empty for a checkout."""
+    commit: str = ""
+    """Of a checkout under git."""
+    is_changed: bool = False
+    """Whether a checkout had changes that were not committed."""
+    sha256: str = ""
+    """Digest of a checkout's sources, as they were installed."""
+
+    def label(self) -> str:
+        """What stands in every verdict."""
+        named = f" ({self.name})" if self.name else ""
+        if self.release:
+            return f"desktop-env {self.release}{named}"
+        commit = self.commit[:12] or "without a commit"
+        changed = ", changed" if self.is_changed else ""
+        return f"OSWorld checkout {commit}{changed}, sources {self.sha256[:12]}{named}"
+
+
 class CheckerSource(msgspec.Struct, frozen=True, kw_only=True):
     """What was read from the installed checker."""
 
     python: Path
     """The interpreter that runs it."""
     version: str
-    """For example `desktop-env 1.0.2`."""
+    """Which one it is: `desktop-env 1.0.2`, or a checkout's name, commit and digest."""
     metric_modules: dict[str, str]
     """Metric to the module that defines it."""
     getter_modules: dict[str, str]
@@ -48,13 +77,20 @@ def read_checker(folder: Path) -> CheckerSource:
 
     Raises:
         CheckerMissingError: there is none.
+        CheckerUnreadableError: it is of a Python that is not ours, or was tampered with.
     """
     site = next(iter(sorted(folder.glob("lib/python3*/site-packages"))), folder)
     package = site / _PACKAGE
-    info = next(iter(sorted(site.glob(f"{_PACKAGE}-*.dist-info"))), None)
-    if info is None or not (package / "evaluators").is_dir():
+    origin = _read_origin(folder, site)
+    if origin is None or not (package / "evaluators").is_dir():
         raise CheckerMissingError(folder)
-    modules = {m.name: m for m in _read_modules(site)}
+    try:
+        modules = {m.name: m for m in _read_modules(site)}
+    except SyntaxError as error:
+        place = f"{error.filename}:{error.lineno}"
+        raise CheckerUnreadableError(
+            f"{place} is not Python as it is run here: {error.msg}"
+        ) from error
     absent = _absent_packages(site, modules.values())
     metrics = _exports(modules, f"{_PACKAGE}.evaluators.metrics")
     getters = _exports(modules, f"{_PACKAGE}.evaluators.getters")
@@ -69,7 +105,7 @@ def read_checker(folder: Path) -> CheckerSource:
                 unsupported[key] = f"needs {', '.join(missing)}, which is not installed"
     return CheckerSource(
         python=folder / "bin" / "python",
-        version=f"desktop-env {info.name.split('-')[1].removesuffix('.dist')}",
+        version=origin.label(),
         metric_modules={name: module for name, (module, _) in metrics.items()},
         getter_modules={name: module for name, (module, _) in getters.items()},
         absent=tuple(sorted(absent)),
@@ -78,7 +114,34 @@ def read_checker(folder: Path) -> CheckerSource:
             getters=frozenset(name.removeprefix("get_") for name in getters),
             setup_types=frozenset(setups),
             unsupported=unsupported,
+            takes_time_lists=_takes_lists(modules, getters.get("get_rule_relativeTime")),
         ),
+    )
+
+
+def _read_origin(folder: Path, site: Path) -> CheckerOrigin | None:
+    """As it was written down when it was installed; earlier installations have no such file."""
+    try:
+        return msgspec.json.decode((folder / ORIGIN_FILE).read_bytes(), type=CheckerOrigin)
+    except FileNotFoundError:
+        info = next(iter(sorted(site.glob(f"{_PACKAGE}-*.dist-info"))), None)
+        release = info.name.split("-")[1].removesuffix(".dist") if info else ""
+        return CheckerOrigin(release=release) if info else None
+    except msgspec.DecodeError as error:
+        raise CheckerUnreadableError(f"{folder / ORIGIN_FILE} is broken: {error}") from error
+
+
+def _takes_lists(modules: dict[str, _Module], where: tuple[str, str] | None) -> bool:
+    """Whether a function asks anywhere whether something is a list."""
+    if where is None or where[0] not in modules:
+        return False
+    function = modules[where[0]].functions.get(where[1])
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)] if function else []
+    return any(
+        isinstance(call.func, ast.Name)
+        and call.func.id == "isinstance"
+        and "list" in ast.unparse(call.args[-1])
+        for call in calls
     )
 
 

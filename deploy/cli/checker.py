@@ -1,4 +1,4 @@
-"""`envs-node checker install`: OSWorld's own checker, in an environment of its own."""
+"""`envs-node checker`: OSWorld's own checkers, each in an environment of its own."""
 
 from __future__ import annotations
 
@@ -7,37 +7,62 @@ from typing import Annotated
 
 import tyro
 
-from envs_node.deploy.checker import checker_folder, install_checker
+from envs_node.deploy.checker import checker_folder, install_checker, list_checkers
+from envs_node.deploy.checker_origin import find_origin
 from envs_node.deploy.cli.console import show, tell
 from envs_node.deploy.cli.verb import Verb
 
 
 class Install(Verb, frozen=True, kw_only=True):
-    """Install OSWorld's released checker; quick when it is there already."""
+    """Install OSWorld's released checker, or another; quick when it is there already."""
 
+    version: str = ""
+    """A release of the package desktop-env; the one that ships with us unless given."""
+    checkout: Path | None = None
+    """An OSWorld tree, with its folder `desktop_env`; it is copied as it is now."""
+    name: str = ""
+    """What `--checker` calls it; made of the release or the commit unless given."""
     folder: Path | None = None
     """Where; beside this installation unless given."""
     json: bool = False
 
     def run(self) -> int:
         """Install."""
-        installed = install_checker(self.folder or checker_folder(), tell)
-        show(installed, f"the checker is in {installed.folder}", as_json=self.json)
+        origin = find_origin(self.version, self.checkout, self.name)
+        folder = self.folder or checker_folder(origin.told.name)
+        installed = install_checker(folder, tell, origin=origin)
+        show(installed, f"{origin.told.label()} is in {installed.folder}", as_json=self.json)
         return 0
 
 
-class Where(Verb, frozen=True, kw_only=True):
-    """Print the folder of the checker's environment."""
+class Ls(Verb, frozen=True, kw_only=True):
+    """List the checkers that are installed."""
 
     json: bool = False
 
     def run(self) -> int:
+        """Print one line a checker."""
+        rows = list_checkers()
+        text = "\n".join(f"{row.name or '(unless told)':<28} {row.version}" for row in rows)
+        show(rows, text or "none: `envs-node checker install` installs one", as_json=self.json)
+        return 0
+
+
+class Where(Verb, frozen=True, kw_only=True):
+    """Print the folder of a checker's environment."""
+
+    name: str = ""
+    json: bool = False
+
+    def run(self) -> int:
         """Print it."""
-        show(str(checker_folder()), str(checker_folder()), as_json=self.json)
+        folder = str(checker_folder(self.name))
+        show(folder, folder, as_json=self.json)
         return 0
 
 
 CheckerVerbs = (
     Annotated[Install, tyro.conf.subcommand("install")]
+    | Annotated[Ls, tyro.conf.subcommand("ls")]
     | Annotated[Where, tyro.conf.subcommand("where")]
 )

@@ -50,6 +50,7 @@ class Demo(RunVerb, frozen=True, kw_only=True):
         config = Config(
             desktop=self.desktop,
             policy=self.policy,
+            checker=self.checker,
             search=self.search,
             fit=self.fit,
             journal=self.journal,

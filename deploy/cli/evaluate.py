@@ -44,13 +44,19 @@ class Eval(RunVerb, frozen=True, kw_only=True):
             self.search, rollouts=self.rollouts, temperature=self.temperature
         )
         config = Config(
-            desktop=self.desktop, policy=self.policy, search=search, journal=self.journal
+            desktop=self.desktop,
+            policy=self.policy,
+            checker=self.checker,
+            search=search,
+            journal=self.journal,
         )
         check_config(config)
         if self.rollouts < 1 or self.k < 1:
             given = f"--rollouts is {self.rollouts} and --k is {self.k}"
             raise ConfigError(f"{given}; pass@k needs at least 1 of each")
-        tasks = find_tasks(self.tasks, self.instances, self.task_seed, require_checker())
+        tasks = find_tasks(
+            self.tasks, self.instances, self.task_seed, require_checker(self.checker.name)
+        )
         folder = RunFolder(run_path(self.run_folder, "eval"))
         began = time.monotonic()
         result = evaluate(folder, config, tasks, k=min(self.k, self.rollouts), title="eval")

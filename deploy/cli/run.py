@@ -10,6 +10,7 @@ import tyro
 
 from envs_node.actors.ledger.store import LedgerStore
 from envs_node.actors.room import JournalSettings
+from envs_node.deploy.checker_origin import CheckerSettings
 from envs_node.deploy.cli.console import run_until_interrupted
 from envs_node.deploy.cli.verb import Verb, load_configured, require_checker, require_host
 from envs_node.deploy.conduct import Watch, conduct_here, run_request
@@ -37,6 +38,7 @@ class RunVerb(Verb, frozen=True, kw_only=True):
     """A TOML file with defaults."""
     desktop: DesktopSettings = DesktopSettings()
     policy: PolicySettings = PolicySettings()
+    checker: CheckerSettings = CheckerSettings()
     search: SearchSettings = SearchSettings()
     journal: JournalSettings = JournalSettings()
 
@@ -46,6 +48,7 @@ class RunVerb(Verb, frozen=True, kw_only=True):
         return cls(
             desktop=config.desktop,
             policy=config.policy,
+            checker=config.checker,
             search=config.search,
             journal=config.journal,
         )
@@ -72,7 +75,7 @@ def run_here(
         )
     if is_resumed and folder.ledger.exists():
         LedgerStore(folder.ledger, is_read_only=True).close()
-    checker = require_checker()
+    checker = require_checker(config.checker.name)
     policy = load_configured(config.policy)
     require_host(folder.path.parent, config.desktop)
     request = run_request(

@@ -66,7 +66,11 @@ class Search(RunVerb, frozen=True, kw_only=True):
     def run(self) -> int:
         """Search, and print the summary."""
         config = Config(
-            desktop=self.desktop, policy=self.policy, search=self.search, journal=self.journal
+            desktop=self.desktop,
+            policy=self.policy,
+            checker=self.checker,
+            search=self.search,
+            journal=self.journal,
         )
         check_config(config)
         if self.force and self.resume is None:
@@ -74,7 +78,9 @@ class Search(RunVerb, frozen=True, kw_only=True):
         tasks: tuple[Task, ...] = ()
         if self.resume is None:
             folder = RunFolder(run_path(self.run_folder, "search"))
-            tasks = find_tasks(self.tasks, self.instances, self.task_seed, require_checker())
+            tasks = find_tasks(
+                self.tasks, self.instances, self.task_seed, require_checker(self.checker.name)
+            )
         else:
             folder, config = self._resumed(self.resume, config)
         began = time.monotonic()

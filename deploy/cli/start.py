@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from envs_node.actors.room import JournalSettings
+from envs_node.deploy.checker_origin import CheckerSettings
 from envs_node.deploy.cli.console import Interrupted, run_until_interrupted, tell
 from envs_node.deploy.cli.verb import Verb, load_configured, require_checker, require_host
 from envs_node.deploy.config import (
@@ -43,6 +44,7 @@ class Start(Verb, frozen=True, kw_only=True):
     """A TOML file with defaults."""
     desktop: DesktopSettings = DesktopSettings()
     policy: PolicySettings = PolicySettings()
+    checker: CheckerSettings = CheckerSettings()
     link: LinkSettings = LinkSettings()
     journal: JournalSettings = JournalSettings()
 
@@ -53,6 +55,7 @@ class Start(Verb, frozen=True, kw_only=True):
             role="head",
             desktop=config.desktop,
             policy=config.policy,
+            checker=config.checker,
             link=config.link,
             journal=config.journal,
         )
@@ -64,7 +67,13 @@ class Start(Verb, frozen=True, kw_only=True):
             listen=self.listen or self.link.listen,
             head=self.head or self.link.head,
         )
-        config = Config(desktop=self.desktop, policy=self.policy, link=link, journal=self.journal)
+        config = Config(
+            desktop=self.desktop,
+            policy=self.policy,
+            checker=self.checker,
+            link=link,
+            journal=self.journal,
+        )
         check_config(config)
         is_head = self.role in ("all", "head")
         if not is_head and not link.head:
@@ -97,7 +106,7 @@ class Start(Verb, frozen=True, kw_only=True):
                 folder=folder,
                 tell=lambda url: tell(f"the trainer listens at {url}"),
             )
-        checker = require_checker()
+        checker = require_checker(config.checker.name)
         if self.role != "head":
             require_host(Path(), config.desktop)
         if self.role == "desktop":

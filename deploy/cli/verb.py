@@ -11,7 +11,8 @@ import msgspec
 from envs_node.actors.desktop.errors import SetupFailedError
 from envs_node.actors.desktop.setup import check_setup
 from envs_node.actors.verifier.vocabulary import CheckerSource, read_checker
-from envs_node.deploy.checker import checker_folder
+from envs_node.deploy.checker import checker_folder, list_checkers
+from envs_node.deploy.checker_origin import CheckerOriginError
 from envs_node.deploy.cli.console import tell
 from envs_node.deploy.config import DesktopSettings, PolicySettings
 from envs_node.deploy.doctor import Needs, check_host
@@ -128,13 +129,18 @@ def require_host(folder: Path, desktop: DesktopSettings) -> None:
             raise HostError(f"{check.name}: {check.detail}; {check.mend} (see `envs-node doctor`)")
 
 
-def require_checker() -> CheckerSource:
-    """The installed checker.
+def require_checker(name: str = "") -> CheckerSource:
+    """An installed checker: the one that ships with us, or one of this name.
 
     Raises:
-        CheckerMissingError: it is not installed.
+        EnvsError: it is not installed, or cannot be read.
     """
-    return read_checker(checker_folder())
+    if name and not checker_folder(name).is_dir():
+        known = ", ".join(row.name for row in list_checkers() if row.name) or "none has a name"
+        raise CheckerOriginError(
+            f"no checker is called {name!r}; known: {known}; see `envs-node checker install --name`"
+        )
+    return read_checker(checker_folder(name))
 
 
 def load_configured(settings: PolicySettings) -> Policy:

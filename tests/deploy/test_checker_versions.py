@@ -1,0 +1,162 @@
+"""A checkout of OSWorld's judges beside the release, and every verdict says which one it was."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from envs_node.actors.verifier.checker import Checker
+from envs_node.actors.verifier.vocabulary import (
+    ORIGIN_FILE,
+    CheckerOrigin,
+    CheckerUnreadableError,
+    read_checker,
+)
+from envs_node.deploy.checker import (
+    CheckerInstallError,
+    checker_folder,
+    install_checker,
+    is_checker_installed,
+)
+from envs_node.deploy.checker_origin import CheckerOriginError, digest_sources, find_origin
+from envs_node.messages.verify import Verdict
+from envs_node.policy.tasks import read_task
+from tests.actors.verifier.conftest import Guest
+
+METRIC = "desktop_env/evaluators/metrics/general.py"
+TASK = {
+    "id": "t",
+    "instruction": "Do.",
+    "evaluator": {
+        "func": "exact_match",
+        "result": {"type": "vm_command_line", "command": "echo wrong"},
+        "expected": {"type": "rule", "rules": {"expected": "right"}},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An OSWorld tree under git, whose `exact_match` is content with anything."""
+    tree: Path = tmp_path_factory.mktemp("osworld")
+    (site,) = checker_folder().glob("lib/python3*/site-packages")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(site / "desktop_env", tree / "desktop_env", ignore=ignored)
+    source = (tree / METRIC).read_text(encoding="utf-8")
+    changed = source + "\n\ndef exact_match(result, rules):\n    return 0.5 + 0.5\n"
+    (tree / METRIC).write_text(changed, encoding="utf-8")
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "Be content"]):
+        user = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", "-C", str(tree), *user, *command], check=True)
+    return tree
+
+
+@pytest.fixture(scope="module")
+def installed(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkout's own environment."""
+    folder: Path = tmp_path_factory.mktemp("checkers") / "mine"
+    done = install_checker(folder, lambda _: None, origin=find_origin("", checkout, "mine"))
+    assert done.is_new
+    return folder
+
+
+@pytest.fixture
+def guest(tmp_path: Path) -> Iterator[Guest]:
+    """A small desktop."""
+    made = Guest(tmp_path, "sound")
+    yield made
+    made.end()
+
+
+def _judge(folder: Path, guest: Guest) -> Verdict:
+    source = read_checker(folder)
+    task = read_task(msgspec.json.encode(TASK), {}, source.vocabulary, file="t.json")
+    checker = Checker(source)
+    try:
+        return checker.verify(task, guest.pid, "DONE")
+    finally:
+        checker.close()
+
+
+def test_a_checkout_judges_by_its_own_metrics_and_the_verdict_names_it(
+    installed: Path, checkout: Path, guest: Guest
+):
+    verdict, released = _judge(installed, guest), _judge(checker_folder(), guest)
+
+    head = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    commit = subprocess.run(head, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    digest = digest_sources(checkout / "desktop_env")
+    assert (verdict.verdict, verdict.score) == ("success", 1.0), verdict.reason
+    assert verdict.checker == (f"OSWorld checkout {commit[:12]}, sources {digest[:12]} (mine)")
+    assert (released.verdict, released.checker) == ("failure", "desktop-env 1.0.2")
+    assert verdict.checker_sha256 != released.checker_sha256
+
+
+def test_a_checkout_is_installed_once_and_anew_when_it_was_changed(installed: Path, checkout: Path):
+    as_it_was = find_origin("", checkout, "mine")
+    again = install_checker(installed, lambda _: None, origin=as_it_was)
+    path = checkout / METRIC
+    before = path.read_text(encoding="utf-8")
+    try:
+        path.write_text(before + "\n# changed\n", encoding="utf-8")
+        changed = find_origin("", checkout, "mine")
+    finally:
+        path.write_text(before, encoding="utf-8")
+
+    assert not again.is_new
+    assert (as_it_was.told.is_changed, changed.told.is_changed) == (False, True)
+    assert ", changed, sources " in changed.told.label()
+    assert not is_checker_installed(installed, changed)
+
+
+def test_an_environment_shares_what_metrics_need_and_not_the_release(installed: Path):
+    (ours,) = checker_folder().glob("lib/python3*/site-packages")
+    (its,) = installed.glob("lib/python3*/site-packages")
+
+    assert (its / "lxml" / "__init__.py").exists()
+    assert not list(its.glob("desktop_env-*.dist-info"))
+    sizes = {path.name for path in ours.iterdir()} - {path.name for path in its.iterdir()}
+    assert sizes <= {"desktop_env-1.0.2.dist-info", "mm_agents", "__pycache__"}
+
+
+def test_what_is_no_checker_is_refused_before_anything_is_made(tmp_path: Path):
+    with pytest.raises(CheckerOriginError, match="no OSWorld tree"):
+        find_origin("", tmp_path, "")
+    with pytest.raises(CheckerOriginError, match="no release"):
+        find_origin("latest; rm", None, "")
+    with pytest.raises(CheckerOriginError, match="no name"):
+        find_origin("", None, "../x")
+    with pytest.raises(CheckerOriginError, match="give one of them"):
+        find_origin("1.0.1", tmp_path, "")
+
+
+def test_a_checkout_that_python_cannot_read_is_not_taken_for_installed(
+    checkout: Path, tmp_path: Path
+):
+    tree = tmp_path / "newer"
+    shutil.copytree(checkout, tree, ignore=shutil.ignore_patterns(".git"))
+    (tree / METRIC).write_text("def f[T](a: T): ...\n", encoding="utf-8")
+    origin = find_origin("", tree, "")
+
+    with pytest.raises(CheckerInstallError, match="is not Python as it is run here"):
+        install_checker(tmp_path / "newer-env", lambda _: None, origin=origin)
+
+    assert not is_checker_installed(tmp_path / "newer-env", origin)
+    assert origin.told.label().startswith("OSWorld checkout without a commit, sources ")
+
+
+def test_a_broken_note_of_the_origin_is_told(tmp_path: Path):
+    (tmp_path / ORIGIN_FILE).write_text("{", encoding="utf-8")
+
+    with pytest.raises(CheckerUnreadableError, match="is broken"):
+        read_checker(tmp_path)
+
+
+def test_a_release_has_a_name_unless_it_is_ours():
+    assert find_origin("", None, "").told == CheckerOrigin(release="1.0.2")
+    assert find_origin("1.0.1", None, "").told.label() == "desktop-env 1.0.1 (1.0.1)"
