@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 import shutil
@@ -49,6 +50,9 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
         shutil.rmtree(site / _PACKAGE, ignore_errors=True)
         ignored = shutil.ignore_patterns(*_LEFT_OUT)
         shutil.copytree(self.checkout / _PACKAGE, site / _PACKAGE, ignore=ignored)
+        record = site / f"{_PACKAGE}-checkout.dist-info" / "RECORD"
+        record.parent.mkdir(exist_ok=True)
+        record.write_text("".join(_record(site)), encoding="utf-8")
 
 
 def find_origin(release: str, checkout: Path | None, name: str) -> Origin:
@@ -99,6 +103,14 @@ def digest_sources(package: Path) -> str:
 
 def _sources(package: Path) -> Iterator[Path]:
     yield from sorted(path for path in package.rglob("*.py") if path.is_file())
+
+
+def _record(site: Path) -> Iterator[str]:
+    """Lines as pip writes them of a package: when a file is altered later, verdicts are void."""
+    for path in _sources(site / _PACKAGE):
+        data = path.read_bytes()
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+        yield f"{path.relative_to(site)},sha256={digest},{len(data)}\n"
 
 
 def _git(folder: Path, *arguments: str) -> str:

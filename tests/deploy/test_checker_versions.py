@@ -119,9 +119,9 @@ def test_an_environment_shares_what_metrics_need_and_not_the_release(installed: 
     (its,) = installed.glob("lib/python3*/site-packages")
 
     assert (its / "lxml" / "__init__.py").exists()
-    assert not list(its.glob("desktop_env-*.dist-info"))
-    sizes = {path.name for path in ours.iterdir()} - {path.name for path in its.iterdir()}
-    assert sizes <= {"desktop_env-1.0.2.dist-info", "mm_agents", "__pycache__"}
+    assert [path.name for path in its.glob("desktop_env-*")] == ["desktop_env-checkout.dist-info"]
+    left_out = {path.name for path in ours.iterdir()} - {path.name for path in its.iterdir()}
+    assert left_out <= {"desktop_env-1.0.2.dist-info", "mm_agents", "__pycache__"}
 
 
 def test_what_is_no_checker_is_refused_before_anything_is_made(tmp_path: Path):
@@ -160,3 +160,17 @@ def test_a_broken_note_of_the_origin_is_told(tmp_path: Path):
 def test_a_release_has_a_name_unless_it_is_ours():
     assert find_origin("", None, "").told == CheckerOrigin(release="1.0.2")
     assert find_origin("1.0.1", None, "").told.label() == "desktop-env 1.0.1 (1.0.1)"
+
+
+def test_an_installed_checkout_that_is_altered_later_voids_its_verdicts(
+    checkout: Path, tmp_path: Path, guest: Guest
+):
+    folder = tmp_path / "altered"
+    install_checker(folder, lambda _: None, origin=find_origin("", checkout, "altered"))
+    (path,) = folder.glob(f"lib/python3*/site-packages/{METRIC}")
+    path.write_bytes(path.read_bytes() + b"\n# altered\n")
+
+    verdict = _judge(folder, guest)
+
+    assert verdict.verdict == "infra"
+    assert "desktop_env.evaluators.metrics.general" in verdict.reason
