@@ -30,6 +30,7 @@ from envs_node.deploy.cli import (
     sweep,
     tasks,
     token,
+    verdict,
 )
 from envs_node.deploy.cli.console import Interrupted, complain
 from envs_node.deploy.cli.demo import Demo
@@ -115,6 +116,7 @@ def _verbs(config: Config) -> Any:
     }
     grouped = {
         "ledger": (ledger.LedgerVerbs, "What was found."),
+        "verdict": (verdict.VerdictVerbs, "What was judged, and what that is worth."),
         "tasks": (tasks.TasksVerbs, "Look at tasks, or write the bundled ones."),
         "policy": (policy.PolicyVerbs, "Look at a policy, or make the built-in one."),
         "checker": (checker.CheckerVerbs, "Install OSWorld's checker."),
