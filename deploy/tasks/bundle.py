@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envs_node.deploy.tasks.template import Instance, Split, Template, task_json
-from envs_node.deploy.tasks.templates import calc, gedit, impress, mousepad, thunar, writer, xterm
+from envs_node.deploy.tasks.templates import (
+    calc,
+    code,
+    files,
+    gedit,
+    impress,
+    mousepad,
+    multi,
+    terminal,
+    thunar,
+    writer,
+    xterm,
+)
 from envs_node.messages.tasks import Task
 from envs_node.policy.tasks import Vocabulary, read_task
 
@@ -19,12 +31,17 @@ TEMPLATES: tuple[Template, ...] = (
     *calc.TEMPLATES,
     *writer.TEMPLATES,
     *impress.TEMPLATES,
+    *files.TEMPLATES,
+    *terminal.TEMPLATES,
+    *code.TEMPLATES,
+    *multi.TEMPLATES,
 )
 
 VOCABULARY = Vocabulary(
     metrics=frozenset({
-        "compare_docx_files", "compare_pptx_files", "compare_table", "compare_text_file",
-        "exact_match",
+        "check_json_settings", "check_python_file_by_test_suite", "compare_config",
+        "compare_csv", "compare_docx_files", "compare_pptx_files", "compare_table",
+        "compare_text_file", "exact_match",
     }),
     getters=frozenset({"cloud_file", "rule", "vm_command_line", "vm_file"}),
     setup_types=frozenset({"launch", "upload_file"}),
@@ -72,10 +89,10 @@ def bundled_task(template: Template, split: Split, number: int) -> Task:
     """One task, complete."""
     instance = instance_of(template, number)
     task_id = f"{template.name}-{number:03d}"
-    files = {f"files/{name}": data for name, data in instance.files.items()}
-    files |= {f"gold/{name}": data for name, data in instance.gold.items()}
+    inputs = {f"files/{name}": data for name, data in instance.files.items()}
+    inputs |= {f"gold/{name}": data for name, data in instance.gold.items()}
     json = task_json(task_id, template, split, instance)
-    return read_task(json, files, VOCABULARY, file=f"{task_id}.json")
+    return read_task(json, inputs, VOCABULARY, file=f"{task_id}.json")
 
 
 def write_tasks(folder: Path, tasks: tuple[Task, ...]) -> None:

@@ -58,14 +58,22 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     app: str
+    """The application that it is about, and which stands for it where one must."""
     category: Category
     split: Split
     """A validation or held-out template is never trained on; a train template has held-out
     instances, too."""
     make: Callable[[random.Random], Instance]
+    also: tuple[str, ...] = ()
+    """Further applications that its tasks need."""
     is_in_demo: bool = False
     """Whether `envs-node demo` takes it: light programs, and nothing that the built-in policy could
     never propose."""
+
+    @property
+    def apps(self) -> tuple[str, ...]:
+        """All applications that its tasks need."""
+        return (self.app, *self.also)
 
 
 def task_json(task_id: str, template: Template, split: Split, instance: Instance) -> bytes:
@@ -77,7 +85,7 @@ def task_json(task_id: str, template: Template, split: Split, instance: Instance
         "source": "envs-node bundled tasks",
         "config": list(instance.config),
         "trajectory": "trajectories/",
-        "related_apps": [template.app],
+        "related_apps": list(template.apps),
         "evaluator": instance.evaluator,
         "proxy": False,
         "fixed_ip": False,
