@@ -84,7 +84,7 @@ def _replace_all(old: str, new: str) -> tuple[OracleStep, ...]:
     """Everywhere, in gedit."""
     return (
         Key(keys=("ctrl", "h")), Type(text=old), Key(keys=("tab",)), Type(text=new),
-        ClickOn("push button", "Replace All"), ClickOn("push button", "Close"),
+        ClickOn("push button", "Replace All"), Key(keys=("escape",)),
     )  # fmt: skip
 
 
