@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 Json = dict[str, object]
 
 HOME = "/home/user"
@@ -35,37 +33,6 @@ def prints(command: list[str], expected: str) -> Json:
     return {
         "func": "exact_match",
         "result": {"type": "vm_command_line", "command": command},
-        "expected": {"type": "rule", "rules": {"expected": expected}},
-    }
-
-
-def lists(folder: str, tree: Iterable[str]) -> Json:
-    """An evaluator: all that lies in a folder, at any depth; folders end in a slash."""
-    kinds = (f"d {path[:-1]}" if path.endswith("/") else f"f {path}" for path in tree)
-    printed = "".join(f"{line}\n" for line in sorted(kinds))
-    script = f"cd {folder} && find . -mindepth 1 -printf '%y %P\\n' | LC_ALL=C sort"
-    return prints(["sh", "-c", script], printed)
-
-
-def passes_suite(path: str, suite: str) -> Json:
-    """An evaluator: a Python file of the desktop passes `test` of a gold file.
-
-    The suite finds the file beside itself, under its own name.
-    """
-    name = path.rsplit("/", 1)[-1]
-    return {
-        "func": "check_python_file_by_test_suite",
-        "result": {"type": "vm_file", "path": path, "dest": name},
-        "expected": _gold_file(suite),
-        "options": {"test_function_name": "test"},
-    }
-
-
-def holds(func: str, path: str, expected: object) -> Json:
-    """An evaluator: a file of the desktop against what a rule expects."""
-    return {
-        "func": func,
-        "result": _desktop_file(path),
         "expected": {"type": "rule", "rules": {"expected": expected}},
     }
 

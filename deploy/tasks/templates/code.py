@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from envs_node.deploy.tasks import words
-from envs_node.deploy.tasks.osworld import HOME, Json, compare, holds, launch, passes_suite, upload
+from envs_node.deploy.tasks.evaluators import holds, passes_suite
+from envs_node.deploy.tasks.osworld import HOME, Json, compare, launch, upload
 from envs_node.deploy.tasks.template import ClickOn, Instance, OracleStep, Split, Template
 from envs_node.messages.actions import Finish, Key, Type
 

@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable, Iterable
 
 from envs_node.deploy.tasks import words
-from envs_node.deploy.tasks.osworld import HOME, compare, launch, lists, upload
+from envs_node.deploy.tasks.evaluators import lists
+from envs_node.deploy.tasks.osworld import HOME, compare, launch, upload
 from envs_node.deploy.tasks.template import ClickOn, Instance, OracleStep, Split, Template
 from envs_node.messages.actions import Finish, Key, Type
 

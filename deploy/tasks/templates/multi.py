@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from envs_node.deploy.tasks import documents, words
 from envs_node.deploy.tasks.documents import Cell
-from envs_node.deploy.tasks.osworld import HOME, Json, compare, launch, lists, upload
+from envs_node.deploy.tasks.evaluators import lists
+from envs_node.deploy.tasks.osworld import HOME, Json, compare, launch, upload
 from envs_node.deploy.tasks.template import (
     ClickOn,
     Instance,

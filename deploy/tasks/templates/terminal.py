@@ -6,7 +6,8 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 
 from envs_node.deploy.tasks import words
-from envs_node.deploy.tasks.osworld import HOME, Json, compare, launch, lists, prints, upload
+from envs_node.deploy.tasks.evaluators import lists
+from envs_node.deploy.tasks.osworld import HOME, Json, compare, launch, prints, upload
 from envs_node.deploy.tasks.template import Instance, OracleStep, Split, Template
 from envs_node.messages.actions import Finish, Key, Type
 
