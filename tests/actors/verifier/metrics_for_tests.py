@@ -41,6 +41,30 @@ def forking(result: Any) -> float:
     return 1.0
 
 
+def bombing(result: Any) -> float:
+    """Fork without end, and so do all that come of it, each in a session of its own."""
+    while True:
+        try:
+            if os.fork() == 0:
+                os.setsid()
+        except OSError:  # there are as many as there may be
+            time.sleep(0.05)
+
+
+def tampering(result: Any) -> float:
+    """Succeed if nothing of what judges can be changed from here."""
+    import desktop_env.desktop_env as judged  # type: ignore[import-not-found,unused-ignore]
+
+    folder = Path(str(judged.__file__)).parents[1]
+    for place in (folder, Path(str(judged.__file__)), Path(sys.prefix), Path(sys.executable)):
+        assert not os.access(place, os.W_OK), f"may write to {place}"
+    try:
+        (folder / "sitecustomize.py").write_text("x")
+    except OSError:
+        return 1.0
+    return 0.0
+
+
 def nan(result: Any) -> float:
     """Return no number."""
     return float("nan")
