@@ -11,7 +11,11 @@ from envs_node import __version__
 from envs_node.deploy.cli.console import show, watching
 from envs_node.deploy.cli.report import as_text
 from envs_node.deploy.cli.run import RunVerb, run_here
-from envs_node.deploy.cli.verb import find_tasks, require_checker, run_path
+from envs_node.deploy.cli.task_source import find_tasks
+from envs_node.deploy.cli.verb import (
+    require_checker,
+    run_path,
+)
 from envs_node.deploy.config import (
     Config,
     ConfigError,
@@ -31,6 +35,8 @@ class Eval(RunVerb, frozen=True, kw_only=True):
     """Instances of each bundled template."""
     task_seed: int = 0
     """Which instances of the bundled templates."""
+    quarantined: bool = False
+    """Take tasks, too, that `envs-node tasks admit` keeps out."""
     rollouts: int = 4
     """Sampled rollouts a task, beside one greedy."""
     temperature: float = 1.0
@@ -55,7 +61,11 @@ class Eval(RunVerb, frozen=True, kw_only=True):
             given = f"--rollouts is {self.rollouts} and --k is {self.k}"
             raise ConfigError(f"{given}; pass@k needs at least 1 of each")
         tasks = find_tasks(
-            self.tasks, self.instances, self.task_seed, require_checker(self.checker.name)
+            self.tasks,
+            self.instances,
+            self.task_seed,
+            require_checker(self.checker.name),
+            quarantined=self.quarantined,
         )
         folder = RunFolder(run_path(self.run_folder, "eval"))
         began = time.monotonic()

@@ -19,8 +19,8 @@ from envs_node.deploy.cli.console import (
 )
 from envs_node.deploy.cli.report import as_text
 from envs_node.deploy.cli.run import RunVerb, run_here
+from envs_node.deploy.cli.task_source import find_tasks
 from envs_node.deploy.cli.verb import (
-    find_tasks,
     require_checker,
     run_path,
 )
@@ -56,6 +56,8 @@ class Search(RunVerb, frozen=True, kw_only=True):
     """Instances of each bundled template."""
     task_seed: int = 0
     """Which instances of the bundled templates."""
+    quarantined: bool = False
+    """Take tasks, too, that `envs-node tasks admit` keeps out."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Go on with a run that was stopped or died: its folder, or with `--head` its name there."""
     force: bool = False
@@ -79,7 +81,11 @@ class Search(RunVerb, frozen=True, kw_only=True):
         if self.resume is None:
             folder = RunFolder(run_path(self.run_folder, "search"))
             tasks = find_tasks(
-                self.tasks, self.instances, self.task_seed, require_checker(self.checker.name)
+                self.tasks,
+                self.instances,
+                self.task_seed,
+                require_checker(self.checker.name),
+                quarantined=self.quarantined,
             )
         else:
             folder, config = self._resumed(self.resume, config)

@@ -9,9 +9,14 @@ import msgspec
 import tyro
 
 from envs_node.deploy.cli.console import show, tell
+from envs_node.deploy.cli.task_source import find_tasks
+from envs_node.deploy.cli.tasks_admit import Admit
 from envs_node.deploy.cli.tasks_fetch import Fetch
 from envs_node.deploy.cli.tasks_import import CacheVerbs, Check, Import
-from envs_node.deploy.cli.verb import Verb, find_tasks, require_checker
+from envs_node.deploy.cli.verb import (
+    Verb,
+    require_checker,
+)
 from envs_node.deploy.tasks.bundle import write_tasks
 
 
@@ -44,7 +49,9 @@ class Ls(Verb, frozen=True, kw_only=True):
                 apps=task.apps,
                 instruction=task.instruction,
             )
-            for task in find_tasks(self.tasks, self.instances, self.task_seed, require_checker())
+            for task in find_tasks(
+                self.tasks, self.instances, self.task_seed, require_checker(), quarantined=True
+            )
         ]
         text = "\n".join(f"{row.id:<36} {row.split:<9} {row.instruction}" for row in rows)
         show(rows, text, as_json=self.json)
@@ -79,5 +86,6 @@ TasksVerbs = (
     | Annotated[Import, tyro.conf.subcommand("import")]
     | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Fetch, tyro.conf.subcommand("fetch")]
+    | Annotated[Admit, tyro.conf.subcommand("admit")]
     | Annotated[CacheVerbs, tyro.conf.subcommand("cache")]
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
-from envs_node.deploy.tasks.template import Instance, Split, Template, task_json
+from envs_node.deploy.tasks.template import Instance, OracleStep, Split, Template, task_json
 from envs_node.deploy.tasks.templates import (
     calc,
     code,
@@ -93,6 +94,17 @@ def bundled_task(template: Template, split: Split, number: int) -> Task:
     inputs |= {f"gold/{name}": data for name, data in instance.gold.items()}
     json = task_json(task_id, template, split, instance)
     return read_task(json, inputs, VOCABULARY, file=f"{task_id}.json")
+
+
+def bundled_solution(task: Task) -> tuple[OracleStep, ...] | None:
+    """The steps that solve a task of the bundle, wherever its file lies; None for any other."""
+    template = next((one for one in TEMPLATES if one.name == task.template), None)
+    number = task.id.removeprefix(f"{task.template}-")
+    if template is None or not number.isdecimal():
+        return None
+    split = next(split for split in get_args(Split) if split == task.split)
+    is_of_bundle = bundled_task(template, split, int(number)).sha256 == task.sha256
+    return instance_of(template, int(number)).oracle if is_of_bundle else None
 
 
 def write_tasks(folder: Path, tasks: tuple[Task, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import time
@@ -181,3 +182,8 @@ with socket.create_connection(("127.0.0.1", 5000), 5) as desktop:
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return 1.0
+
+
+def waver(*_: object) -> float:
+    """Another score each time, never a success."""
+    return random.random() * 0.9

@@ -1,0 +1,162 @@
+"""`envs-node tasks admit`: the gate before a search."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+import tyro
+
+from envs_node.actors.desktop.launcher import Launcher
+from envs_node.actors.desktop.sandbox import Sandbox
+from envs_node.actors.verifier.vocabulary import CheckerSource
+from envs_node.deploy.checker_origin import CheckerSettings
+from envs_node.deploy.cli.console import show, tell
+from envs_node.deploy.cli.task_source import (
+    folder_of,
+    is_bundled,
+    read_all_tasks,
+)
+from envs_node.deploy.cli.verb import (
+    Verb,
+    require_checker,
+    require_host,
+)
+from envs_node.deploy.config import ConfigError, DesktopSettings
+from envs_node.deploy.logs import keep_logs
+from envs_node.deploy.sweep import owning
+from envs_node.deploy.tasks.admission import Admission, Gate
+from envs_node.deploy.tasks.bundle import bundled_solution
+from envs_node.deploy.tasks.quarantine import (
+    REPORT,
+    append_record,
+    read_records,
+    write_lists,
+)
+from envs_node.messages.tasks import Task
+
+_COUNT_MAX = 64
+
+
+class Admitted(msgspec.Struct, frozen=True, kw_only=True):
+    """What the gate says of all tasks."""
+
+    admitted: int
+    quarantined: int
+    unread: tuple[str, ...]
+    """Files that are no task, and why."""
+    folder: Path
+    tasks: tuple[Admission, ...]
+
+
+class Admit(Verb, frozen=True, kw_only=True):
+    """Try tasks before they are searched: exit 1 when one is quarantined.
+
+    On real desktops doing nothing must fail, a dead and an empty desktop must never succeed, the
+    solution, where the task has one, must succeed, and each must score the same every time. What
+    fails is quarantined: searches and evals leave it out.
+    """
+
+    tasks: tyro.conf.Positional[str]
+    """A task file, a folder of them, or the bundled sets `train`, `validation` or `held-out`."""
+    instances: int = 1
+    """Instances of each bundled template."""
+    task_seed: int = 0
+    """Which instances of the bundled templates."""
+    repeats: int = 3
+    """How often doing nothing, and the solution, are judged."""
+    desktops: int = 2
+    """How many at once."""
+    report: Path | None = None
+    """Where report and quarantine list go: beside the tasks, or `admission-<set>` for bundled ones.
+    Searches look beside the tasks."""
+    checker: CheckerSettings = CheckerSettings()
+    anew: bool = False
+    """Try what was tried before, too."""
+    json: bool = False
+
+    def run(self) -> int:
+        """Try them all."""
+        for name, value in (("--repeats", self.repeats), ("--desktops", self.desktops)):
+            if not 1 <= value <= _COUNT_MAX:
+                raise ConfigError(f"{name} is {value}; it must be between 1 and {_COUNT_MAX}")
+        source = require_checker(self.checker.name)
+        tasks, lacks = read_all_tasks(self.tasks, self.instances, self.task_seed, source)
+        folder = self.report or _folder_of(self.tasks)
+        require_host(folder, DesktopSettings())
+        folder.mkdir(parents=True, exist_ok=True)
+        known = {} if self.anew else read_records(folder)
+        records = {
+            task.sha256: known[task.sha256]
+            for task in tasks
+            if task.sha256 in known and _is_as_good(known[task.sha256], source.version, self)
+        }
+        if records:
+            tell(f"{len(records)} of {len(tasks)} were tried before; --anew tries them again")
+        left = [task for task in tasks if task.sha256 not in records]
+        for record in self._admit(left, source):
+            records[record.task_sha256] = record
+            append_record(folder, record)
+        write_lists(folder, records.values(), lacks)
+        bad = [record for record in records.values() if not record.is_admitted]
+        found = Admitted(
+            admitted=len(records) - len(bad),
+            quarantined=len(bad),
+            unread=lacks,
+            folder=folder,
+            tasks=tuple(records.values()),
+        )
+        lines = [f"{record.task_id} is quarantined: {record.reason}" for record in bad]
+        lines += [f"cannot be read: {line}" for line in lacks]
+        lines.append(f"{found.admitted} of {len(records)} tasks are admitted: {folder / REPORT}")
+        show(found, "\n".join(lines), as_json=self.json)
+        return int(bool(bad or lacks))
+
+    def _admit(self, tasks: list[Task], source: CheckerSource) -> Iterator[Admission]:
+        """Try some tasks, several at once, and tell how it goes."""
+        if not tasks:
+            return
+        began = time.monotonic()
+        gates: queue.SimpleQueue[Gate] = queue.SimpleQueue()
+
+        def admit(task: Task) -> Admission:
+            gate = gates.get()
+            try:
+                return gate.admit(task, bundled_solution(task))
+            finally:
+                gates.put(gate)
+
+        with owning("admit"), keep_logs(node="admit"), ExitStack() as stack:
+            launcher = stack.enter_context(Launcher())
+            for _ in range(min(self.desktops, len(tasks))):
+                gate = Gate(source, lambda: Sandbox(launcher), repeats=self.repeats)
+                stack.callback(gate.close)
+                gates.put(gate)
+            pool = stack.enter_context(ThreadPoolExecutor(self.desktops))
+            futures: list[Future[Admission]] = [pool.submit(admit, task) for task in tasks]
+            stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+            for done, future in enumerate(as_completed(futures), 1):
+                left_s = (time.monotonic() - began) / done * (len(tasks) - done)
+                tell(_line(future.result(), done, len(tasks), left_s))
+                yield future.result()
+
+
+def _line(record: Admission, done: int, count: int, left_s: float) -> str:
+    said = "admitted" if record.is_admitted else f"quarantined: {record.reason}"
+    left = f", about {left_s / 60:.0f} min left" if done < count else ""
+    return f"[{done}/{count}] {record.task_id} ({record.wall_s:.0f} s{left}): {said}"
+
+
+def _folder_of(source: str) -> Path:
+    if is_bundled(source):
+        return Path(f"admission-{source}")
+    return folder_of(Path(source))
+
+
+def _is_as_good(record: Admission, checker: str, verb: Admit) -> bool:
+    return record.checker == checker and record.repeats >= verb.repeats

@@ -1,0 +1,132 @@
+"""What the admission gate wrote down: all it looked at, and the tasks that no run should take.
+
+Beside the tasks lie `admission.jsonl`, a line a task as it is done, so that a gate that was stopped
+goes on; `admission.md` for people; and `quarantine.jsonl`, which searches and evals obey. A task is
+known by its digest: one that was changed is looked at anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from envs_node.deploy.tasks.admission import Admission
+from envs_node.messages.base import EnvsError
+
+RECORDS, REPORT, QUARANTINE = "admission.jsonl", "admission.md", "quarantine.jsonl"
+BUNDLED = Path(__file__).with_name(QUARANTINE)
+"""Of the bundled tasks."""
+
+
+class QuarantineError(EnvsError):
+    """A file of the gate cannot be read."""
+
+
+class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that is kept out, and why."""
+
+    task_id: str
+    task_sha256: str
+    reason: str
+
+
+def read_records(folder: Path) -> dict[str, Admission]:
+    """What a gate has found so far, by the digest of the task; a line cut short is left out.
+
+    Raises:
+        QuarantineError: naming the file.
+    """
+    found = {}
+    for line in _lines(folder / RECORDS):
+        try:
+            record = msgspec.json.decode(line, type=Admission)
+        except msgspec.DecodeError:
+            continue
+        found[record.task_sha256] = record
+    return found
+
+
+def append_record(folder: Path, record: Admission) -> None:
+    """Write down one more."""
+    with (folder / RECORDS).open("ab") as out:
+        if out.tell() and not (folder / RECORDS).read_bytes().endswith(b"\n"):
+            out.write(b"\n")
+        out.write(msgspec.json.encode(record) + b"\n")
+
+
+def write_lists(folder: Path, records: Iterable[Admission], unread: Sequence[str]) -> None:
+    """Write the quarantine list and the report anew.
+
+    Args:
+        unread: why files could not be read; they have no digest to be known by.
+    """
+    records = sorted(records, key=lambda record: (record.is_admitted, record.task_id))
+    out = [
+        Quarantined(task_id=r.task_id, task_sha256=r.task_sha256, reason=r.reason)
+        for r in records
+        if not r.is_admitted
+    ]
+    data = b"".join(msgspec.json.encode(one) + b"\n" for one in out)
+    for name, content in ((QUARANTINE, data), (REPORT, report(records, unread).encode())):
+        new = folder / f"{name}.new"
+        new.write_bytes(content)
+        new.replace(folder / name)
+
+
+def read_quarantine(path: Path) -> dict[str, Quarantined]:
+    """Tasks that are kept out, by their digest; none where there is no such file.
+
+    Raises:
+        QuarantineError: it cannot be read.
+    """
+    found = {}
+    for number, line in enumerate(_lines(path), 1):
+        try:
+            item = msgspec.json.decode(line, type=Quarantined)
+        except msgspec.DecodeError as error:
+            raise QuarantineError(
+                f"{path}:{number}: {error}; write it anew with `envs-node tasks admit`"
+            ) from error
+        found[item.task_sha256] = item
+    return found
+
+
+def report(records: Iterable[Admission], unread: Sequence[str] = ()) -> str:
+    """A page for people: first what is kept out and why, then everything."""
+    records = list(records)
+    bad = [record for record in records if not record.is_admitted]
+    solved = sum(record.has_solution for record in records)
+    lines = [
+        "# Admission",
+        "",
+        f"{len(records) - len(bad)} of {len(records)} tasks are admitted; {solved} of them were "
+        "driven to their solution.",
+        "",
+    ]
+    if bad:
+        lines += ["## Kept out", "", "| task | why |", "|---|---|"]
+        lines += [f"| {record.task_id} | {_cell(record.reason)} |" for record in bad] + [""]
+    if unread:
+        lines += ["## Cannot be read", "", *(f"- {_cell(line)}" for line in unread), ""]
+    lines += ["## All", "", "| task | checks | seconds | judged by |", "|---|---|---|---|"]
+    for record in records:
+        checks = "; ".join(f"{f.check}: {f.said}" for f in record.findings if f.check != "reading")
+        lines.append(
+            f"| {record.task_id} | {_cell(checks)} | {record.wall_s:g} | {record.checker} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def _lines(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise QuarantineError(f"{path} cannot be read: {error.strerror}") from error
