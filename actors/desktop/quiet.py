@@ -21,6 +21,8 @@ class Quiet(msgspec.Struct, frozen=True, kw_only=True):
     quiet_ms: int = 100
     cap_ms: int = CAP_MS
     """After this long the picture is taken as it is."""
+    is_shy: bool = False
+    """Whether its clocks stand still while it is asked what it shows: that time does not count."""
 
 
 QUIET_MS = {
@@ -32,7 +34,8 @@ QUIET_MS = {
 """By the beginning of a window's class. Who is not listed has not been measured. Chromium's picture
 rests after 250 ms; what it tells of itself comes later, and is read before the window ends. Thunar
 shows what became of a file when it is told of it, half a second after. Impress blinks each half
-second for ever, and more slowly while it is asked what it shows."""
+second for ever, and its clocks stand still while it is asked what it shows."""
+_SHY = ("libreoffice-impress",)
 QUIET_UNKNOWN_MS = 650
 """For applications that nobody has measured: as long as the slowest."""
 MENU_MS = 300
@@ -55,5 +58,5 @@ def _quiet_of(app_class: str) -> Quiet:
     for name, quiet_ms in QUIET_MS.items():
         if any(word.startswith(name) for word in words):
             cap_ms = _CAPS_MS.get(name, CAP_MS)
-            return Quiet(app_class=name, quiet_ms=quiet_ms, cap_ms=cap_ms)
+            return Quiet(app_class=name, quiet_ms=quiet_ms, cap_ms=cap_ms, is_shy=name in _SHY)
     return Quiet(app_class=app_class, quiet_ms=QUIET_UNKNOWN_MS)

@@ -80,12 +80,16 @@ class Settling:
         """Whether two pictures take turns."""
         frames = [frame for _, frame in self._last]
         is_in_turns = len(frames) == _BLINKS and frames[:2] == frames[2:]
-        return is_in_turns and self.changed_ms - self._last[0][0] >= _BLINKS_MS
+        return is_in_turns and self._last[-1][0] - self._last[0][0] >= _BLINKS_MS
 
     @property
     def same_since_ms(self) -> float:
         """Since when nothing has changed but what blinks."""
-        return self._last[0][0] if self.blinks else self.changed_ms
+        return self._last[0][0] if self.blinks else self._last[-1][0]
+
+    def defer(self, lost_ms: float) -> None:
+        """Leave so long out of the time for which nothing has changed."""
+        self.changed_ms += lost_ms
 
     def is_still(self, now_ms: float, quiet_ms: float, work: Callable[[], Work]) -> bool:
         """Whether nothing has changed for `quiet_ms`, and the programs are at rest."""
@@ -129,7 +133,7 @@ class Look:
     def take(self, settling: Settling) -> None:
         """Do it, and note for which picture."""
         start_s = time.monotonic()
-        self._change_ms = settling.changed_ms
+        self._change_ms = settling.same_since_ms
         self._do()
         self.took_ms = (time.monotonic() - start_s) * 1000
 
@@ -176,6 +180,8 @@ def wait_still(
             )  # fmt: skip
         if look is not None and look.is_due(asked_ms, quiet.quiet_ms, settling):
             look.take(settling)
+            if quiet.is_shy:
+                settling.defer(look.took_ms)
             frame = digest()
             settling.see(elapsed_ms(), frame, work)
             settling.rest(elapsed_ms(), work)  # it has made the applications work

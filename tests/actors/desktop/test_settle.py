@@ -119,6 +119,17 @@ def test_a_look_while_a_picture_blinks_holds_until_something_else_changes() -> N
     assert (held, look.is_valid(settling)) == (True, False)
 
 
+def test_the_time_of_a_look_that_stops_its_clocks_does_not_count() -> None:
+    look = Look(lambda: time.sleep(0.2))
+    look.took_ms = 0.0
+    shy = Quiet(quiet_ms=300, is_shy=True)
+
+    stillness = wait_still(lambda: "same", lambda: shy, look=look)
+
+    assert stillness.looked
+    assert stillness.settle_ms >= 500
+
+
 @pytest.mark.parametrize(
     ("classes", "quiet_ms", "asked_by"),
     [
