@@ -40,11 +40,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _cases() -> Iterator[object]:
-    """The instances of a demo; one a template is not slow."""
+    """Not slow are one of each template of the demo, and of the first other of each category."""
+    firsts = {one.category: one.name for one in reversed(TEMPLATES) if not one.is_in_demo}
     for template in TEMPLATES:
+        is_quick = template.is_in_demo or template.name in firsts.values()
         numbers = (INSTANCES_MAX,) if template.split == "held-out" else (0, 1, INSTANCES_MAX)
         for number in numbers:
-            marks = [pytest.mark.slow] if number != numbers[0] else []
+            marks = [] if is_quick and number == numbers[0] else [pytest.mark.slow]
             yield pytest.param((template, number), id=f"{template.name}-{number:03d}", marks=marks)
 
 
