@@ -21,6 +21,9 @@ _WEB_GETTERS = frozenset(
 """Getters that open a page by themselves."""
 _WEB_COMMANDS = re.compile(r"\b(apt|apt-get|pip|pip3|snap|npm|wget|curl|git clone)\b.*", re.DOTALL)
 _ADDRESS = re.compile(r"https?://[^\s'\"]+")
+_WEB_PLACES = re.compile(
+    r"\b(?:github|google scholar|arxiv|plug-?in store|web ?store|gnome-look\.org)\b", re.IGNORECASE
+)
 _NEARBY = ("localhost", "127.0.0.1", "")
 
 
@@ -129,9 +132,14 @@ def _of_command(command: str | list[str], field: str) -> Iterator[Lack]:
 
 
 def _of_words(task: dict[str, Any]) -> Iterator[Lack]:
-    """What is said outright: OSWorld marks the tasks whose pages want a proxy."""
+    """What is said outright: by OSWorld, which marks tasks that want a proxy, or to the policy."""
     if task.get("proxy") is True:
         yield Lack(kind="web", field="proxy", problem="OSWorld gives it a proxy for live pages")
+    text = str(task.get("instruction"))
+    named = [*(url for url in _ADDRESS.findall(text) if not _is_nearby(url))]
+    named += _WEB_PLACES.findall(text)
+    if named:
+        yield Lack(kind="web", field="instruction", problem=f"sends the policy to {named[0]}")
 
 
 def _is_nearby(url: str) -> bool:

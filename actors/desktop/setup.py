@@ -32,7 +32,7 @@ _UNWRITTEN = "OSWorld names this type and has never written it"
 _REFUSED = {
     "googledrive": "signs in to a Google account, and none is used here",
     "login": "signs in to somebody's account, and none is used here",
-    "proxy": "leads a desktop through somebody's proxy; a desktop's way out is `network`",
+    "proxy": "leads through somebody's proxy; a desktop's way out is allowed_hosts",
     "tidy_desktop": _UNWRITTEN, "act": _UNWRITTEN, "replay": _UNWRITTEN,
 }  # fmt: skip
 """Types of OSWorld's that are known and never run, and why."""

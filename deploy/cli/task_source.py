@@ -13,8 +13,8 @@ from envs_node.deploy.cli.console import tell
 from envs_node.deploy.tasks.bundle import bundled_tasks
 from envs_node.deploy.tasks.cache import FileCache
 from envs_node.deploy.tasks.imported import tree_files
-from envs_node.deploy.tasks.load import inspect_tasks, load_tasks
-from envs_node.deploy.tasks.needs import judge_needs
+from envs_node.deploy.tasks.load import inspect_each, inspect_tasks, load_tasks
+from envs_node.deploy.tasks.needs import TaskNeeds, judge_needs
 from envs_node.deploy.tasks.quarantine import BUNDLED, QUARANTINE, Quarantined, read_quarantine
 from envs_node.deploy.tasks.template import Split
 from envs_node.messages.base import EnvsError
@@ -127,13 +127,12 @@ def _tree_tasks(path: Path, checker: CheckerSource) -> tuple[Task, ...]:
         EnvsError: there are none.
     """
     cache = FileCache()
-    inspections = inspect_tasks(path, checker.vocabulary, cache)
-    needs = [judge_needs(inspection, cache) for inspection in inspections]
-    tasks = tuple(
-        inspection.task
-        for inspection, item in zip(inspections, needs, strict=True)
-        if inspection.task is not None and not item.missing
-    )
+    needs: list[TaskNeeds] = []
+    tasks: list[Task] = []
+    for inspection in inspect_each(path, checker.vocabulary, cache):
+        needs.append(judge_needs(inspection, cache))
+        if inspection.task is not None and not needs[-1].missing:
+            tasks.append(inspection.task)
     left = Counter(item.status for item in needs if item.missing)
     counts = ", ".join(f"{count} {status}" for status, count in left.most_common())
     if not tasks:
@@ -146,4 +145,4 @@ def _tree_tasks(path: Path, checker: CheckerSource) -> tuple[Task, ...]:
             f"{len(tasks)} of {len(needs)} tasks of {path} can run here; left out are {counts}: "
             f"`envs-node tasks check {path}` says why"
         )
-    return tasks
+    return tuple(tasks)

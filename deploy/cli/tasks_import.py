@@ -12,8 +12,8 @@ from envs_node.deploy.cli.console import show, tell
 from envs_node.deploy.cli.verb import Verb, require_checker
 from envs_node.deploy.tasks.bundle import write_tasks
 from envs_node.deploy.tasks.cache import FileCache, cache_folder
-from envs_node.deploy.tasks.load import inspect_tasks
-from envs_node.deploy.tasks.needs import STATUSES, Needs, count_needs, judge_needs
+from envs_node.deploy.tasks.load import inspect_each
+from envs_node.deploy.tasks.needs import STATUSES, TaskNeeds, count_needs, judge_needs
 from envs_node.messages.base import EnvsError
 
 
@@ -35,17 +35,16 @@ class Import(Verb, frozen=True, kw_only=True):
     def run(self) -> int:
         """Print a table by domain, or all needs as JSON."""
         cache = FileCache(self.cache)
-        inspections = inspect_tasks(self.tree, require_checker().vocabulary, cache)
-        needs = [judge_needs(inspection, cache) for inspection in inspections]
+        needs, written = [], 0
+        for inspection in inspect_each(self.tree, require_checker().vocabulary, cache):
+            item = judge_needs(inspection, cache)
+            needs.append(item)
+            if self.folder is not None and inspection.task is not None and not item.missing:
+                write_tasks(self.folder, (inspection.task,))
+                written += 1
         show(needs, _table(needs), as_json=self.json)
         if self.folder is not None:
-            tasks = [
-                inspection.task
-                for inspection, item in zip(inspections, needs, strict=True)
-                if inspection.task is not None and not item.missing
-            ]
-            write_tasks(self.folder, tuple(tasks))
-            tell(f"{len(tasks)} tasks in {self.folder}")
+            tell(f"{written} tasks in {self.folder}")
         return 0
 
 
@@ -61,8 +60,10 @@ class Check(Verb, frozen=True, kw_only=True):
     def run(self) -> int:
         """Print what is missing."""
         cache = FileCache(self.cache)
-        inspections = inspect_tasks(self.tree, require_checker().vocabulary, cache)
-        needs = [judge_needs(inspection, cache) for inspection in inspections]
+        needs = [
+            judge_needs(inspection, cache)
+            for inspection in inspect_each(self.tree, require_checker().vocabulary, cache)
+        ]
         lacking = [item for item in needs if item.missing]
         lines = [line for item in lacking for line in _lines(item)]
         lines.append(f"{len(needs) - len(lacking)} of {len(needs)} tasks lack nothing")
@@ -123,7 +124,7 @@ CacheVerbs = (
 )
 
 
-def _table(needs: list[Needs]) -> str:
+def _table(needs: list[TaskNeeds]) -> str:
     counts = count_needs(needs)
     heads = ["domain", "all", *STATUSES]
     rows = [
@@ -143,7 +144,7 @@ def _table(needs: list[Needs]) -> str:
     )
 
 
-def _lines(item: Needs) -> list[str]:
+def _lines(item: TaskNeeds) -> list[str]:
     return [
         f"{item.domain}/{item.id}: {item.status}",
         *(f"  {lack.field}: {lack.problem}; {lack.way_out}" for lack in item.missing),

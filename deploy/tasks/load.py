@@ -64,6 +64,17 @@ def inspect_tasks(
     Raises:
         TaskError: nothing is there.
     """
+    return tuple(inspect_each(path, vocabulary, cache, is_shape_only=is_shape_only))
+
+
+def inspect_each(
+    path: Path,
+    vocabulary: Vocabulary,
+    cache: FileCache | None = None,
+    *,
+    is_shape_only: bool = False,
+) -> Iterator[Inspection]:
+    """The same as `inspect_tasks`, one by one: a tree's files need not fit into memory together."""
     if not path.exists():
         raise TaskError(str(path), "path", "does not exist; give a task file or a folder of them")
     files = tree_files(path)
@@ -72,7 +83,8 @@ def inspect_tasks(
     if not files:
         raise TaskError(str(path), "path", "holds no task; tasks are files that end in .json")
     taken: dict[str, Path] = {}
-    return tuple(_inspect(file, vocabulary, taken, cache, is_shape_only) for file in files)
+    for file in files:
+        yield _inspect(file, vocabulary, taken, cache, is_shape_only)
 
 
 def _inspect(
@@ -148,7 +160,9 @@ def _with_cached(
         return files  # the reader says so
     found = [(item.name, entry) for item in wanted if (entry := cache.find(item.url))]
     own_bytes = len(data) + sum(len(content) for content in files.values())
-    _check_size(file, own_bytes + sum(entry.size_bytes for _, entry in found))
+    largest = max((entry for _, entry in found), key=lambda entry: entry.size_bytes, default=None)
+    told = f"; the largest is {largest.url} of {largest.size_bytes}" if largest else ""
+    _check_size(file, own_bytes + sum(entry.size_bytes for _, entry in found), told)
     try:
         got = {name: cache.get(entry.url) for name, entry in found}
     except DamagedFileError as error:
@@ -156,7 +170,8 @@ def _with_cached(
     return files | {name: content for name, content in got.items() if content is not None}
 
 
-def _check_size(file: Path, size_bytes: int) -> None:
+def _check_size(file: Path, size_bytes: int, told: str = "") -> None:
     if size_bytes > TASK_BYTES_MAX:
         problem = f"are {size_bytes} bytes with the task; at most {TASK_BYTES_MAX} can be taken"
+        problem += told
         raise TaskError(str(file), "files", problem)

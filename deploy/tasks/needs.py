@@ -81,7 +81,7 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
     way_out: str
 
 
-class Needs(msgspec.Struct, frozen=True, kw_only=True):
+class TaskNeeds(msgspec.Struct, frozen=True, kw_only=True):
     """What one task needs."""
 
     id: str
@@ -100,7 +100,7 @@ def judge_needs(
     inspection: Inspection,
     cache: FileCache,
     find_program: Callable[[str], str | None] = shutil.which,
-) -> Needs:
+) -> TaskNeeds:
     """Tell what a task needs.
 
     Args:
@@ -118,7 +118,7 @@ def judge_needs(
     status: Status = _BY_KIND[missing[0].kind] if missing else "offline"
     if task is not None and is_infeasible(task):
         status = "infeasible"
-    return Needs(
+    return TaskNeeds(
         id=path.stem if task is None else task.id,
         domain=path.parent.name,
         file=inspection.file,
@@ -129,7 +129,7 @@ def judge_needs(
     )
 
 
-def count_needs(needs: Iterable[Needs]) -> dict[str, Counter[Status]]:
+def count_needs(needs: Iterable[TaskNeeds]) -> dict[str, Counter[Status]]:
     """How many tasks of each domain have each status."""
     counts: dict[str, Counter[Status]] = {}
     for item in needs:

@@ -11,13 +11,13 @@ import pytest
 from envs_node.deploy.tasks.cache import FileCache
 from envs_node.deploy.tasks.imported import tree_files
 from envs_node.deploy.tasks.load import TASK_BYTES_MAX, inspect_tasks, load_tasks
-from envs_node.deploy.tasks.needs import Needs, count_needs, judge_needs
+from envs_node.deploy.tasks.needs import TaskNeeds, count_needs, judge_needs
 from envs_node.policy.task_files import stored_name
 from envs_node.policy.tasks import TaskError
 from tests.deploy.tasks.osworld_tree import HUB, KNOWN, RULED, write_task
 
 
-def _needs(tree: Path, cache: FileCache, *programs: str) -> list[Needs]:
+def _needs(tree: Path, cache: FileCache, *programs: str) -> list[TaskNeeds]:
     found = frozenset(programs)
     return [
         judge_needs(inspection, cache, lambda name: name if name in found else None)
@@ -101,6 +101,8 @@ _LOGIN: Any = {"type": "login", "parameters": {"settings_file": "s", "platform":
         ({"config": [_LOGIN], "evaluator": RULED}, "credentials", "signs in"),
         ({"config": [_LAUNCH], "evaluator": RULED}, "application", "vlc is not here"),
         ({"related_apps": ["vs_code"], "config": []}, "application", "no package of it"),
+        ({"instruction": "Clone https://a.org/b", "config": []}, "web", "sends the policy to"),
+        ({"instruction": "Look on Google Scholar", "config": []}, "web", "to Google Scholar"),
         ({"evaluator": {"func": "infeasible"}}, "infeasible", ""),
         ({"evaluator": {**RULED, "func": "compare_audios"}}, "unsupported", "needs librosa"),
         ({"evaluator": {**RULED, "func": "no_such"}}, "unsupported", "no metric"),
