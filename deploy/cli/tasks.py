@@ -9,6 +9,7 @@ import msgspec
 import tyro
 
 from envs_node.deploy.cli.console import show, tell
+from envs_node.deploy.cli.grade import GradeVerb
 from envs_node.deploy.cli.task_source import find_tasks
 from envs_node.deploy.cli.tasks_admit import Admit
 from envs_node.deploy.cli.tasks_fetch import Fetch
@@ -18,6 +19,7 @@ from envs_node.deploy.cli.verb import (
     require_checker,
 )
 from envs_node.deploy.tasks.bundle import write_tasks
+from envs_node.deploy.tasks.grades import read_grades
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +29,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     template: str
     split: str
     apps: tuple[str, ...]
+    grade: str
+    """How difficult its template is for the built-in policy; empty where that was not measured."""
     instruction: str
 
 
@@ -41,19 +45,23 @@ class Ls(Verb, frozen=True, kw_only=True):
 
     def run(self) -> int:
         """Print one line a task."""
+        grades = read_grades()
         rows = [
             Row(
                 id=task.id,
                 template=task.template,
                 split=task.split,
                 apps=task.apps,
+                grade=grades[task.template].grade if task.template in grades else "",
                 instruction=task.instruction,
             )
             for task in find_tasks(
                 self.tasks, self.instances, self.task_seed, require_checker(), quarantined=True
             )
         ]
-        text = "\n".join(f"{row.id:<36} {row.split:<9} {row.instruction}" for row in rows)
+        text = "\n".join(
+            f"{row.id:<36} {row.split:<10} {row.grade:<8} {row.instruction}" for row in rows
+        )
         show(rows, text, as_json=self.json)
         return 0
 
@@ -83,6 +91,7 @@ class Make(Verb, frozen=True, kw_only=True):
 TasksVerbs = (
     Annotated[Ls, tyro.conf.subcommand("ls")]
     | Annotated[Make, tyro.conf.subcommand("make")]
+    | Annotated[GradeVerb, tyro.conf.subcommand("grade")]
     | Annotated[Import, tyro.conf.subcommand("import")]
     | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Fetch, tyro.conf.subcommand("fetch")]

@@ -122,11 +122,11 @@ def test_a_folder_holds_each_task_and_its_files(tmp_path: Path) -> None:
 
 
 def test_the_page_of_tasks_is_that_of_the_templates() -> None:
-    spec = importlib.util.spec_from_file_location("make_tasks", ROOT / "docs/make_tasks.py")
+    spec = importlib.util.spec_from_file_location("make_task_set", ROOT / "docs/make_task_set.py")
     assert spec is not None
     assert spec.loader is not None
     maker = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(maker)
 
-    written = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
-    assert written == maker.tasks_text(), "run: python docs/make_tasks.py"
+    written = (ROOT / "docs" / "task-set.md").read_text(encoding="utf-8")
+    assert written == maker.page_text(), "run: python docs/make_task_set.py"
