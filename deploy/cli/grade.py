@@ -13,7 +13,8 @@ import tyro
 from envs_node.deploy.checker_origin import CheckerSettings
 from envs_node.deploy.cli.console import show, tell, watching
 from envs_node.deploy.cli.run import run_here
-from envs_node.deploy.cli.verb import TasksError, Verb
+from envs_node.deploy.cli.task_source import TasksError
+from envs_node.deploy.cli.verb import Verb
 from envs_node.deploy.config import (
     Config,
     ConfigError,
