@@ -13,11 +13,13 @@ from envs_node.deploy.tasks.templates import (
     code,
     files,
     gedit,
+    gimp,
     impress,
     mousepad,
     multi,
     terminal,
     thunar,
+    vlc,
     writer,
     xterm,
 )
@@ -36,15 +38,23 @@ TEMPLATES: tuple[Template, ...] = (
     *terminal.TEMPLATES,
     *code.TEMPLATES,
     *multi.TEMPLATES,
+    *gimp.TEMPLATES,
+    *vlc.TEMPLATES,
 )
 
 VOCABULARY = Vocabulary(
     metrics=frozenset({
-        "check_json_settings", "check_python_file_by_test_suite", "compare_config",
-        "compare_csv", "compare_docx_files", "compare_pptx_files", "compare_table",
-        "compare_text_file", "exact_match",
+        "check_file_exists_and_structure_sim", "check_image_mirror", "check_image_size",
+        "check_json_settings", "check_list", "check_one_instance_when_started_from_file",
+        "check_palette_and_structure_sim", "check_python_file_by_test_suite",
+        "check_qt_max_volume", "check_qt_minimal_view", "check_structure_sim",
+        "check_structure_sim_resized", "compare_config", "compare_csv", "compare_docx_files",
+        "compare_image_list", "compare_pptx_files", "compare_table", "compare_text_file",
+        "exact_match", "is_vlc_playing", "is_vlc_recordings_folder",
     }),
-    getters=frozenset({"cloud_file", "rule", "vm_command_line", "vm_file"}),
+    getters=frozenset({
+        "cloud_file", "rule", "vlc_config", "vlc_playing_info", "vm_command_line", "vm_file",
+    }),
     setup_types=frozenset({"launch", "upload_file"}),
 )  # fmt: skip
 """All that the bundle uses of OSWorld."""

@@ -17,6 +17,7 @@ _SWITCH_MS = 500
 """How long Alt+Tab is held: a window manager that has not taken the keyboard yet when Alt is let go
 misses that, and switches only with the next key."""
 _LISTED_MAX = 60
+_EDGE_PX = 4
 
 
 class NotListedError(EnvsError):
@@ -44,7 +45,7 @@ def perform(desktop: Drives, step: OracleStep, seen: Observation) -> Observation
         EnvsError: `NotListedError`, `NotShownError`, or what the desktop raises.
     """
     if isinstance(step, ClickOn):
-        seen = _wait(desktop, seen, lambda now: any(_is_meant(each, step) for each in now.elements))
+        seen = _wait(desktop, seen, lambda now: any(_is_meant(each, step) for each in _shown(now)))
     seen = desktop.act(resolve(step, seen))
     if isinstance(step, SwitchTo):
         seen = _wait(desktop, seen, lambda now: step.window in _focused(now))
@@ -63,7 +64,7 @@ def resolve(step: OracleStep, observation: Observation) -> Action:
         return Key(keys=("alt", "tab"), hold_ms=_SWITCH_MS)
     if not isinstance(step, ClickOn):
         return step
-    for element in observation.elements:
+    for element in _shown(observation):
         if _is_meant(element, step):
             return _click(element, step)
     listed = [f"{each.role} {each.name!r}" for each in observation.elements]
@@ -84,6 +85,15 @@ def _wait(
 
 def _focused(seen: Observation) -> str:
     return next((window.title for window in seen.windows if window.is_focused), "")
+
+
+def _shown(seen: Observation) -> tuple[Element, ...]:
+    """All that can be clicked on by name: the elements, and the upper edges of the windows."""
+    edges = (
+        Element("window", each.title, "", each.x, each.y, each.width, height=_EDGE_PX)
+        for each in seen.windows
+    )
+    return (*seen.elements, *edges)
 
 
 def _is_meant(element: Element, step: ClickOn) -> bool:

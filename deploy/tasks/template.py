@@ -19,7 +19,10 @@ Category = Literal[
 
 
 class ClickOn(msgspec.Struct, frozen=True):
-    """A click on a listed element, found by role and name on the screen as it is then."""
+    """A click on a listed element, found by role and name on the screen as it is then.
+
+    A `window` is one of that title, clicked on at its upper edge: some programs list no elements.
+    """
 
     role: str
     name: str

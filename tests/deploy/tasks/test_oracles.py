@@ -44,7 +44,7 @@ def _cases() -> Iterator[object]:
     firsts = {one.category: one.name for one in reversed(TEMPLATES) if not one.is_in_demo}
     for template in TEMPLATES:
         is_quick = template.is_in_demo or template.name in firsts.values()
-        numbers = (INSTANCES_MAX,) if template.split == "held-out" else (0, 1, INSTANCES_MAX)
+        numbers = (50, 51) if template.split == "held-out" else (0, 1, INSTANCES_MAX)
         for number in numbers:
             marks = [] if is_quick and number == numbers[0] else [pytest.mark.slow]
             yield pytest.param((template, number), id=f"{template.name}-{number:03d}", marks=marks)
@@ -60,6 +60,10 @@ def _play(sandbox: Sandbox, checker: Checker, case: Case) -> Outcome:
     for step in steps:
         seen = perform(sandbox, step, seen)
     unfinished = checker.verify(task, sandbox.guest_pid, "DONE")
+    if "postconfig" in instance_of(template, number).evaluator:  # which has ended the application
+        seen = sandbox.reset(task)
+        for step in steps:
+            seen = perform(sandbox, step, seen)
     perform(sandbox, last, seen)
     solved = checker.verify(task, sandbox.guest_pid, "DONE")
     return Outcome(untouched=untouched, unfinished=unfinished, solved=solved)
