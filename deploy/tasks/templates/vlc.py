@@ -9,7 +9,7 @@ from envs_node.deploy.tasks.osworld import HOME, Json, compare, launch, upload
 from envs_node.deploy.tasks.pictures import draw, film, png, tone
 from envs_node.deploy.tasks.rules import file_at, getter, meets
 from envs_node.deploy.tasks.template import ClickOn, Instance, OracleStep, Template
-from envs_node.messages.actions import Finish, Key, Scroll, Type
+from envs_node.messages.actions import Click, Finish, Key, Scroll, Type
 
 _PREFERENCES = Key(keys=("ctrl", "p"))
 _SAVE = ClickOn("push button", "Save")
@@ -94,7 +94,7 @@ def _maximum_volume(chance: random.Random) -> Instance:
     evaluator = meets("check_qt_max_volume", _CONFIG, {"expected_qt_max_volume": str(volume)})
     steps = (
         ClickOn("radio button", "All"),
-        ClickOn("text", ""),
+        Click(x=413, y=46),
         Type(text="maximum volume"),
         ClickOn("table cell", "Qt"),
         Scroll(x=590, y=600, dy=30),
