@@ -9,6 +9,8 @@ from typing import NamedTuple
 from envs_node.actors.desktop.guest.answer import Fields, RefusedError, failed, text_of
 
 _TIMEOUT_S = 10.0
+_TRIES = 5
+"""So often windows are listed anew when one went while wmctrl read of it, which ends that then."""
 _TITLE = re.compile(r"(0x[0-9a-f]+) +-?\d+ +\S+ ?(.*)")
 _LINE = re.compile(r"(0x[0-9a-f]+) +-?\d+ +(-?\d+) +(-?\d+) +(\d+) +(\d+) +(.*)")
 
@@ -34,7 +36,7 @@ def listed() -> list[Window]:
 
 def activate(window_id: str) -> None:
     """Bring a window to the front, if it is still there."""
-    subprocess.run(["wmctrl", "-i", "-a", window_id], capture_output=True, timeout=_TIMEOUT_S)
+    _run(["wmctrl", "-i", "-a", window_id])
 
 
 def window_size(form: Fields) -> Fields:
@@ -61,7 +63,7 @@ def _wmctrl(verb: str, request: Fields, done: str) -> str:
     flags = ("x" if request.get("by_class") else "") + ("F" if request.get("strict") else "")
     argv = ["wmctrl", *(["-" + flags] if flags else []), verb, name]
     try:
-        result = subprocess.run(argv, capture_output=True, timeout=_TIMEOUT_S)
+        result = _run(argv)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise failed(error) from error
     if result.returncode:
@@ -71,7 +73,16 @@ def _wmctrl(verb: str, request: Fields, done: str) -> str:
 
 def _lines(argv: list[str]) -> list[str]:
     try:
-        done = subprocess.run(argv, capture_output=True, check=True, timeout=_TIMEOUT_S)
+        done = _run(argv)
+        done.check_returncode()
     except (OSError, subprocess.SubprocessError) as error:
         raise failed(error) from error
     return done.stdout.decode(errors="replace").splitlines()
+
+
+def _run(argv: list[str]) -> subprocess.CompletedProcess[bytes]:
+    for _ in range(_TRIES):
+        done = subprocess.run(argv, capture_output=True, timeout=_TIMEOUT_S)
+        if b"BadWindow" not in done.stderr:
+            break
+    return done

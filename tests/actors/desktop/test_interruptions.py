@@ -120,4 +120,4 @@ def test_a_key_that_osworlds_tasks_press_opens_a_terminal(sandbox: Sandbox) -> N
 
     sandbox.reset(make_task(("execute", {"command": ["python", "-c", terminal]})))
 
-    assert wait_until(lambda: [window.title for window in sandbox.windows()] == ["xterm"])
+    assert wait_until(lambda: [window.title for window in sandbox.windows()] == ["Terminal"])
