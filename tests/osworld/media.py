@@ -67,19 +67,17 @@ def cutout() -> bytes:
     return encode(picture)
 
 
-def film(seconds: int, *options: str, form: str = "mp4") -> bytes:
-    """A film whose picture changes, with a tone; its sound alone as `mp3`.
+def film(seconds: int, *options: str) -> bytes:
+    """An mp4 whose picture changes, with a tone.
 
     Args:
         options: further ones of ffmpeg, before the name of what it writes.
     """
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"film.{form}"
+        path = Path(folder) / "film.mp4"
         picture = f"testsrc=duration={seconds}:size={_WIDTH}x{_HEIGHT}:rate=5"
-        inputs = [("-f", "lavfi", "-i", picture)] if form == "mp4" else []
-        inputs.append(("-f", "lavfi", "-i", f"sine=frequency=440:duration={seconds}"))
-        argv = [*_FFMPEG, *(word for each in inputs for word in each)]
-        if form == "mp4":
-            argv += ["-pix_fmt", "yuv420p", "-shortest"]
-        subprocess.run([*argv, *options, str(path)], check=True)
+        sound = f"sine=frequency=440:duration={seconds}"
+        inputs = ("-f", "lavfi", "-i", picture, "-f", "lavfi", "-i", sound)
+        form = ("-pix_fmt", "yuv420p", "-shortest")
+        subprocess.run([*_FFMPEG, *inputs, *form, *options, str(path)], check=True)
         return path.read_bytes()

@@ -15,14 +15,11 @@ from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.actors.verifier.checker import Checker
 from envs_node.deploy.tasks.cache import FileCache
 from envs_node.deploy.tasks.load import load_tasks
-from envs_node.deploy.tasks.template import ClickOn
 from envs_node.messages.actions import Action, Key, Type
-from envs_node.messages.desktop import Observation
 from envs_node.messages.tasks import Task
 from envs_node.messages.verify import Verdict
 from envs_node.policy.task_files import Part, wanted_files
 from envs_node.policy.tasks import Vocabulary, task_json
-from tests.deploy.tasks.oracle import resolve
 
 TASKS = Path(__file__).parent / "tasks"
 WAIT_S = 60.0
@@ -71,15 +68,9 @@ class Hands:
         self.run(f"pkill {program}")
         self.wait_for(window, is_there=False)
 
-    def look(self) -> Observation:
-        """What is on the screen."""
-        return self._sandbox.observe()
-
-    def act(self, *actions: Action | ClickOn) -> None:
-        """Perform canonical actions, each once the picture is still."""
-        for action in actions:
-            step = resolve(action, self.look()) if isinstance(action, ClickOn) else action
-            self._sandbox.act(step)
+    def act(self, action: Action) -> None:
+        """Perform a canonical action, and wait until the picture is still."""
+        self._sandbox.act(action)
 
     def press(self, keys: str, count: int = 1) -> None:
         """Press keys together: `ctrl+s`."""

@@ -16,7 +16,7 @@ from envs_node.deploy.tasks.cache import FileCache
 from tests.osworld.cases import CASES
 from tests.osworld.playing import TASKS, Case, play, read_case
 
-LIGHT = ("os-bedcedc4", "os-23393935", "os-6f56bf42", "libreoffice_writer-3ef2b351")
+LIGHT = ("os-bedcedc4", "os-23393935", "os-6f56bf42", "vlc-a5bbbcd5")
 """What is played whenever tests run: a few cheap ones."""
 
 
@@ -65,8 +65,7 @@ def test_only_a_task_whose_work_is_done_passes(
     outcome = play(case, task, sandbox, checker)
 
     assert outcome.untouched.verdict == "failure"
-    assert outcome.untouched.score is not None
-    assert outcome.untouched.score < 1
+    assert outcome.untouched.score is None or outcome.untouched.score < 1
     assert (outcome.solved.verdict, outcome.solved.score) == ("success", 1.0), outcome.solved
 
 
