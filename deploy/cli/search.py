@@ -19,7 +19,7 @@ from envs_node.deploy.cli.console import (
 )
 from envs_node.deploy.cli.report import as_text
 from envs_node.deploy.cli.run import RunVerb, run_here
-from envs_node.deploy.cli.task_source import find_tasks
+from envs_node.deploy.cli.task_source import find_tasks, without_infeasible
 from envs_node.deploy.cli.verb import (
     require_checker,
     run_path,
@@ -58,6 +58,8 @@ class Search(RunVerb, frozen=True, kw_only=True):
     """Which instances of the bundled templates."""
     quarantined: bool = False
     """Take tasks, too, that `envs-node tasks admit` keeps out."""
+    infeasible: bool = False
+    """Take tasks, too, whose right answer is to give up: they cost desktops and teach nothing."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Go on with a run that was stopped or died: its folder, or with `--head` its name there."""
     force: bool = False
@@ -87,6 +89,7 @@ class Search(RunVerb, frozen=True, kw_only=True):
                 require_checker(self.checker.name),
                 quarantined=self.quarantined,
             )
+            tasks = tasks if self.infeasible else without_infeasible(tasks, self.tasks)
         else:
             folder, config = self._resumed(self.resume, config)
         began = time.monotonic()

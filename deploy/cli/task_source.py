@@ -19,7 +19,7 @@ from envs_node.deploy.tasks.quarantine import BUNDLED, QUARANTINE, Quarantined, 
 from envs_node.deploy.tasks.template import Split
 from envs_node.messages.base import EnvsError
 from envs_node.messages.tasks import Task
-from envs_node.policy.tasks import unsupported_reason
+from envs_node.policy.tasks import is_infeasible, unsupported_reason
 
 _BUNDLED: tuple[Split, ...] = ("train", "validation", "held-out")
 
@@ -44,6 +44,24 @@ def find_tasks(
     else:
         tasks, path = _read_tasks(source, checker), folder_of(Path(source)) / QUARANTINE
     return tasks if quarantined else _without(tasks, read_quarantine(path), source)
+
+
+def without_infeasible(tasks: tuple[Task, ...], source: str) -> tuple[Task, ...]:
+    """Those that can be done; the others are counted: there is no path to find for them.
+
+    Raises:
+        TasksError: none can.
+    """
+    kept = tuple(task for task in tasks if not is_infeasible(task))
+    left = len(tasks) - len(kept)
+    if not kept:
+        raise TasksError(
+            f"the right answer to all {left} tasks of {source} is to give up, and there is nothing "
+            "to search: give --infeasible to search them all the same"
+        )
+    if left:
+        tell(f"left out as infeasible: {left} tasks of {source}; --infeasible takes them, too")
+    return kept
 
 
 def read_all_tasks(

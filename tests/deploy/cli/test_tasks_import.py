@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from envs_node.deploy.cli.task_source import TasksError, find_tasks
+from envs_node.deploy.cli.task_source import TasksError, find_tasks, without_infeasible
 from envs_node.deploy.cli.tasks_import import Add, Check, Import, SeedError
 from envs_node.deploy.cli.verb import require_checker
 from envs_node.deploy.tasks.cache import FileCache
@@ -118,3 +118,20 @@ def test_one_task_file_gets_its_files_from_the_cache(
     (task,) = find_tasks(str(path), 1, 0, require_checker())
 
     assert sorted(file.data for file in task.files) == [b"gold.txt", b"in.txt"]
+
+
+def test_a_search_leaves_out_what_cannot_be_done_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    tree = _tree(tmp_path / "tree")
+    write_task(tree, "vlc", "never", config=[], evaluator={"func": "infeasible"})
+    tasks = find_tasks(str(tree), 1, 0, require_checker())
+
+    kept = without_infeasible(tasks, str(tree))
+
+    assert [task.id for task in tasks] == ["plain", "never"]
+    assert [task.id for task in kept] == ["plain"]
+    assert "left out as infeasible: 1 tasks" in capsys.readouterr().err
+    with pytest.raises(TasksError, match="--infeasible"):
+        without_infeasible(tasks[1:], str(tree))
