@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -61,6 +61,20 @@ class FoundVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What was done next."""
 
 
+class Reproduced(msgspec.Struct, frozen=True, kw_only=True):
+    """How the replays of a task's successes were judged, on fresh desktops."""
+
+    task_id: str
+    replays: int
+    same: int
+    """Those that were successes again."""
+
+    @property
+    def flip_rate(self) -> float:
+        """Share of the replays whose verdict was another."""
+        return 1 - self.same / self.replays
+
+
 def verdicts_of(folder: RunFolder) -> tuple[FoundVerdict, ...]:
     """All verdicts of a run, or of a desktop node's folder, in the order in which they came.
 
@@ -71,6 +85,21 @@ def verdicts_of(folder: RunFolder) -> tuple[FoundVerdict, ...]:
     leaves = {(leaf.branch_id, leaf.lease): leaf for leaf in recorded_leaves(folder)}
     judged = [leaf for leaf in leaves.values() if leaf.verdict is not None]
     return tuple(_found(leaf, leaf.verdict, judged) for leaf in judged if leaf.verdict is not None)
+
+
+def reproduced(found: Iterable[FoundVerdict]) -> tuple[Reproduced, ...]:
+    """How often what was found was found again, by task; tasks with the most that was not, first.
+
+    What broke is left out: it says nothing of the task.
+    """
+    counts: dict[str, list[int]] = {}
+    for one in found:
+        if one.kind == "certify" and one.verdict.verdict in ("success", "failure"):
+            again = counts.setdefault(one.task_id, [0, 0])
+            again[0] += 1
+            again[1] += one.verdict.verdict == "success"
+    rows = [Reproduced(task_id=task, replays=n, same=k) for task, (n, k) in counts.items()]
+    return tuple(sorted(rows, key=lambda row: (-row.flip_rate, row.task_id)))
 
 
 def find_verdict(folder: RunFolder, wanted: str) -> FoundVerdict:

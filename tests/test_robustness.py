@@ -17,10 +17,11 @@ ROWS = {
     "D": (*range(1, 6), *range(7, 14), *range(15, 27)),
     "E": (*range(2, 7), *range(8, 21), *range(22, 25)),
     "F": (*range(2, 10), 11),
+    "G": (1, 2, 3, *range(5, 15), 16, 17, 18),
     "J": (1, 2, 3, 5),
 }
-"""The reports about coordinates, typing, pictures, desktops, messages and actors, resuming and
-security. Other sections are judged with what they are about."""
+"""The reports about coordinates, typing, pictures, desktops, messages and actors, resuming,
+verdicts and security. Other sections are judged with what they are about."""
 _LINE = re.compile(r"^\| ([A-Z]\d+) \| (.+?) \| (.+) \|$", re.MULTILINE)
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 

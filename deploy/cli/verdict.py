@@ -17,6 +17,7 @@ from envs_node.deploy.verdicts import (
     explain_phase,
     find_verdict,
     latest_run,
+    reproduced,
     verdicts_of,
 )
 from envs_node.messages.verify import Evidence, Exchange, Verdict
@@ -57,6 +58,26 @@ class Show(Verb, frozen=True, kw_only=True):
         folder = latest_run() if self.folder is None else RunFolder(self.folder)
         found = find_verdict(folder, self.id)
         show(found, "\n".join(_lines(found)), as_json=self.json)
+        return 0
+
+
+class Flips(Verb, frozen=True, kw_only=True):
+    """Tell by task how often a success, replayed on a fresh desktop, was judged one again."""
+
+    folder: tyro.conf.Positional[Path]
+    """The run's folder."""
+    json: bool = False
+
+    def run(self) -> int:
+        """Print one line a task, those that changed their verdict most often first."""
+        rows = reproduced(verdicts_of(RunFolder(self.folder)))
+        same, replays = sum(row.same for row in rows), sum(row.replays for row in rows)
+        lines = [
+            f"{row.task_id:<36} {row.same}/{row.replays} the same, {row.flip_rate:.0%} another"
+            for row in rows
+        ]
+        lines.append(f"{'all':<36} {same}/{replays} the same")
+        show(rows, "\n".join(lines), as_json=self.json)
         return 0
 
 
@@ -113,5 +134,7 @@ def _when(verdict: Verdict) -> str:
 
 
 VerdictVerbs = (
-    Annotated[Ls, tyro.conf.subcommand("ls")] | Annotated[Show, tyro.conf.subcommand("show")]
+    Annotated[Ls, tyro.conf.subcommand("ls")]
+    | Annotated[Show, tyro.conf.subcommand("show")]
+    | Annotated[Flips, tyro.conf.subcommand("flips")]
 )

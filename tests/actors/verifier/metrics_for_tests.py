@@ -85,6 +85,11 @@ def nearly(result: Any) -> float:
     return 0.9999999999923
 
 
+def half(result: Any) -> float:
+    """Return partial credit."""
+    return 0.5
+
+
 def who(result: Any) -> float:
     """Succeed if this process cannot do what the owner can."""
     assert os.getuid() != 0, "runs as root"

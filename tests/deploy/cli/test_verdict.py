@@ -11,7 +11,13 @@ import pytest
 
 from envs_node.deploy.cli import main
 from envs_node.deploy.run_folder import RunFolder, RunFolderError
-from envs_node.deploy.verdicts import VerdictUnknownError, find_verdict, latest_run, verdicts_of
+from envs_node.deploy.verdicts import (
+    VerdictUnknownError,
+    find_verdict,
+    latest_run,
+    reproduced,
+    verdicts_of,
+)
 from envs_node.messages.base import ActorName, BranchId, Envelope, MessageId, RunId, TaskId
 from envs_node.messages.journal import JournalWriter, Kind
 from envs_node.messages.search import BranchCost, BranchKind, LeafReached, ReplayCheck
@@ -138,6 +144,25 @@ def test_what_became_of_a_verdict_of_a_fault_is_told(tmp_path: Path) -> None:
     )
     assert "up to infra_retries_max times" in waiting.consequence
     assert kept.verdict == SUCCESS
+
+
+def test_how_often_a_success_was_one_again_is_told_by_task(tmp_path: Path, call: Call) -> None:
+    failed = msgspec.structs.replace(SUCCESS, verdict="failure", score=0.0)
+    again = [_leaf(f"t-0#{n}", n, SUCCESS, "certify") for n in (3, 4, 5)]
+    other = _leaf("t-0#6", 6, failed, "certify")
+    folder = _folder(
+        tmp_path / "r",
+        _leaf("t-0#2", 2, failed),
+        *again,
+        other,
+        _leaf("t-0#7", 7, INFRA, "certify"),
+    )
+
+    code, text, _ = call("verdict", "flips", folder.path)
+
+    (row,) = reproduced(verdicts_of(folder))
+    assert (row.same, row.replays, row.flip_rate) == (3, 4, 0.25)
+    assert (code, text.split()[:6]) == (0, ["t-0", "3/4", "the", "same,", "25%", "another"])
 
 
 def test_an_unknown_id_is_refused_with_the_way_to_list(tmp_path: Path, call: Call) -> None:
