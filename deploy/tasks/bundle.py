@@ -19,6 +19,7 @@ from envs_node.deploy.tasks.templates import (
     multi,
     terminal,
     thunar,
+    thunderbird,
     vlc,
     writer,
     xterm,
@@ -40,6 +41,7 @@ TEMPLATES: tuple[Template, ...] = (
     *multi.TEMPLATES,
     *gimp.TEMPLATES,
     *vlc.TEMPLATES,
+    *thunderbird.TEMPLATES,
 )
 
 VOCABULARY = Vocabulary(
@@ -48,9 +50,10 @@ VOCABULARY = Vocabulary(
         "check_json_settings", "check_list", "check_one_instance_when_started_from_file",
         "check_palette_and_structure_sim", "check_python_file_by_test_suite",
         "check_qt_max_volume", "check_qt_minimal_view", "check_structure_sim",
-        "check_structure_sim_resized", "compare_config", "compare_csv", "compare_docx_files",
-        "compare_image_list", "compare_pptx_files", "compare_table", "compare_text_file",
-        "exact_match", "is_vlc_playing", "is_vlc_recordings_folder",
+        "check_structure_sim_resized", "check_thunderbird_filter", "check_thunderbird_prefs",
+        "compare_config", "compare_csv", "compare_docx_files", "compare_image_list",
+        "compare_pptx_files", "compare_table", "compare_text_file", "exact_match",
+        "is_vlc_playing", "is_vlc_recordings_folder",
     }),
     getters=frozenset({
         "cloud_file", "rule", "vlc_config", "vlc_playing_info", "vm_command_line", "vm_file",
