@@ -10,6 +10,7 @@ from typing import get_args
 from envs_node.deploy.tasks.template import Instance, OracleStep, Split, Template, task_json
 from envs_node.deploy.tasks.templates import (
     calc,
+    chrome,
     code,
     files,
     gedit,
@@ -42,6 +43,7 @@ TEMPLATES: tuple[Template, ...] = (
     *gimp.TEMPLATES,
     *vlc.TEMPLATES,
     *thunderbird.TEMPLATES,
+    *chrome.TEMPLATES,
 )
 
 VOCABULARY = Vocabulary(
@@ -56,9 +58,10 @@ VOCABULARY = Vocabulary(
         "is_vlc_playing", "is_vlc_recordings_folder",
     }),
     getters=frozenset({
-        "cloud_file", "rule", "vlc_config", "vlc_playing_info", "vm_command_line", "vm_file",
+        "cloud_file", "enable_do_not_track", "enable_enhanced_safety_browsing", "profile_name",
+        "rule", "vlc_config", "vlc_playing_info", "vm_command_line", "vm_file",
     }),
-    setup_types=frozenset({"launch", "upload_file"}),
+    setup_types=frozenset({"execute", "launch", "upload_file"}),
 )  # fmt: skip
 """All that the bundle uses of OSWorld."""
 
