@@ -54,8 +54,8 @@ class Row(NamedTuple):
 class Desk:
     """A checker of its own, and one desktop of each fault."""
 
-    def __init__(self, source: CheckerSource, faults: tuple[str, ...]) -> None:
-        self.checker = Checker(source, read_s=READ_S)
+    def __init__(self, source: CheckerSource, faults: tuple[str, ...], read_s: float) -> None:
+        self.checker = Checker(source, read_s=read_s)
         self._faults = faults
         self._guests: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -119,7 +119,11 @@ def _files(evaluator: dict[str, Any], gold: dict[str, bytes]) -> Iterator[tuple[
 
 
 def sweep(
-    tasks: list[Inspection], faults: tuple[str, ...], source: CheckerSource, desks: int
+    tasks: list[Inspection],
+    faults: tuple[str, ...],
+    source: CheckerSource,
+    desks: int,
+    read_s: float = READ_S,
 ) -> Iterator[Row]:
     """Judge each task on each desktop, several at a time: most of it is waiting."""
     for item in tasks:
@@ -129,7 +133,7 @@ def sweep(
                 refused = Verdict(verdict="unsupported", reason=reason)
                 yield Row(item.file, fault, refused)
     free: queue.Queue[Desk] = queue.Queue()
-    made = [Desk(source, faults) for _ in range(desks)]
+    made = [Desk(source, faults, read_s) for _ in range(desks)]
     with concurrent.futures.ThreadPoolExecutor(desks) as pool:
         try:
             for desk in made:
@@ -187,6 +191,7 @@ def main() -> int:
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--faults", default=",".join(FAULTS), help="which, comma between them")
     parser.add_argument("--desks", type=int, default=3, help="checkers at a time")
+    parser.add_argument("--read-s", type=float, default=READ_S, help="wait of an answer")
     parser.add_argument("--json", action="store_true", help="print each verdict as a line of JSON")
     given = parser.parse_args()
     faults = tuple(given.faults.split(","))
@@ -194,7 +199,7 @@ def main() -> int:
     began = time.monotonic()
     tasks = list(find_tasks(given.folders, source))
     rows = []
-    for row in sweep(tasks, faults, source, given.desks):
+    for row in sweep(tasks, faults, source, given.desks, given.read_s):
         rows.append(row)
         if given.json:
             told = {name: getattr(row.verdict, name) for name in TOLD}
