@@ -222,7 +222,7 @@ def _applications() -> Check:
     missing = [package for name, package in APPLICATIONS.items() if shutil.which(name) is None]
     detail = f"all {len(APPLICATIONS)}, for tasks that want them"
     if missing:
-        detail = f"not needed for the bundled tasks; missing: {_APT}{' '.join(missing)}"
+        detail = f"tasks that want these are left out: {_APT}{' '.join(missing)}"
     return Check(name="further applications", ok=True, detail=detail)
 
 

@@ -19,7 +19,7 @@ from envs_node.deploy.tasks.quarantine import BUNDLED, QUARANTINE, Quarantined, 
 from envs_node.deploy.tasks.template import Split
 from envs_node.messages.base import EnvsError
 from envs_node.messages.tasks import Task
-from envs_node.policy.tasks import is_infeasible, unsupported_reason
+from envs_node.policy.tasks import Inspection, is_infeasible, unsupported_reason
 
 _BUNDLED: tuple[Split, ...] = ("train", "validation", "held-out")
 
@@ -33,6 +33,8 @@ def find_tasks(
 ) -> tuple[Task, ...]:
     """Tasks from a file or folder, or the bundled `train`, `validation` or `held-out` set.
 
+    Bundled tasks whose applications are not installed are left out, and told with the packages.
+
     Args:
         quarantined: take those, too, that the admission gate keeps out; else they are told.
 
@@ -40,7 +42,7 @@ def find_tasks(
         EnvsError: there are none, or one is broken or cannot be judged here.
     """
     if is_bundled(source):
-        tasks, path = _bundled(source, instances, seed), BUNDLED
+        tasks, path = _with_applications(_bundled(source, instances, seed), source), BUNDLED
     else:
         tasks, path = _read_tasks(source, checker), folder_of(Path(source)) / QUARANTINE
     return tasks if quarantined else _without(tasks, read_quarantine(path), source)
@@ -90,6 +92,31 @@ def _bundled(source: str, instances: int, seed: int) -> tuple[Task, ...]:
         return bundled_tasks(split, instances, seed)
     except ValueError as error:
         raise TasksError(f"{error}; see --instances and --task-seed") from error
+
+
+def _with_applications(tasks: tuple[Task, ...], source: str) -> tuple[Task, ...]:
+    """Those whose applications are here; the others are counted, with what brings them.
+
+    Raises:
+        TasksError: none is.
+    """
+    cache = FileCache()
+    lacking: dict[str, tuple[str, ...]] = {}
+    for task in tasks:
+        missing = judge_needs(Inspection(file=task.id, task=task, lacks=()), cache).missing
+        ways_out = tuple(item.way_out for item in missing if item.kind == "application")
+        if ways_out:
+            lacking[task.id] = ways_out
+    kept = tuple(task for task in tasks if task.id not in lacking)
+    mend = " and ".join(dict.fromkeys(way for ways in lacking.values() for way in ways))
+    if lacking and not kept:
+        raise TasksError(f"no application of the {source} tasks is installed: {mend}")
+    if lacking:
+        tell(
+            f"left out, for their applications are not installed: {len(lacking)} of {len(tasks)} "
+            f"{source} tasks; {mend}"
+        )
+    return kept
 
 
 def folder_of(path: Path) -> Path:

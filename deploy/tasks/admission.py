@@ -175,13 +175,14 @@ class Gate:
                 for step in steps:
                     if not isinstance(step, Finish):
                         seen = perform(self._desktop, step, seen)
+                pid = self._desktop.guest_pid
             except (SetupFailedError, DesktopLostError, ActionRefusedError) as error:
                 verdict = Verdict(verdict="infra", reason=f"{type(error).__name__}: {error}")
                 continue
             except (NotListedError, NotShownError) as error:
                 verdict = Verdict(verdict="infra", reason=f"the solution is stuck: {error}"[:500])
                 continue
-            verdict = self._checker.verify(task, self._desktop.guest_pid, "DONE")
+            verdict = self._checker.verify(task, pid, "DONE")
             if verdict.verdict != "infra":
                 return verdict
         return verdict

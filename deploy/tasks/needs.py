@@ -68,6 +68,13 @@ _APPLICATIONS = {
     "code": _Program("code", ""),
     "picard": _Program("picard", "picard"),
     "socat": _Program("socat", "socat"),
+    "chromium": _Program("chromium", "chromium"),
+    "eog": _Program("eog", "eog"),
+    "galculator": _Program("galculator", "galculator"),
+    "gedit": _Program("gedit", "gedit"),
+    "mousepad": _Program("mousepad", "mousepad"),
+    "thunar": _Program("thunar", "thunar"),
+    "xterm": _Program("xterm", "xterm"),
 }
 """By what `related_apps` and `launch` call it."""
 

@@ -127,6 +127,6 @@ def test_missing_applications_are_named_in_one_line_and_refuse_no_host(
 
     further = checks["further applications"]
     assert further.ok
-    assert "not needed for the bundled tasks; missing: apt-get install galculator eog gimp" in (
+    assert "tasks that want these are left out: apt-get install galculator eog gimp" in (
         further.detail
     )
