@@ -8,7 +8,7 @@ from envs_node.deploy.tasks import words
 from envs_node.deploy.tasks.osworld import HOME, Json, compare, launch, upload
 from envs_node.deploy.tasks.rules import after, equals, getter
 from envs_node.deploy.tasks.template import ClickOn, Instance, OracleStep, Template
-from envs_node.messages.actions import Finish, Key, Type
+from envs_node.messages.actions import Click, Finish, Key, Type
 
 _START = "start.html"
 _ADDRESS = Key(keys=("ctrl", "l"))
@@ -115,7 +115,7 @@ def _profile_name(chance: random.Random) -> Instance:
         instruction,
         equals(getter("profile_name"), name),
         "manageProfile",
-        ClickOn("entry", "Name"),
+        Click(x=556, y=275),  # any form has a Name
         Key(keys=("ctrl", "a")),
         Type(text=name),
         Key(keys=("tab",)),
