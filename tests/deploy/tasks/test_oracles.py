@@ -21,7 +21,7 @@ from envs_node.deploy.tasks.bundle import (
     instance_of,
 )
 from envs_node.deploy.tasks.oracle import perform
-from envs_node.deploy.tasks.template import Template
+from envs_node.deploy.tasks.template import Split, Template
 from envs_node.messages.verify import Verdict
 
 DESKTOPS = 2
@@ -40,19 +40,32 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _cases() -> Iterator[object]:
-    """Not slow are one of each template of the demo, and of the first other of each category."""
+    """Two instances a template, and a held-out one of what is trained on.
+
+    Not slow are one of each template of the demo, and of the first other of each category.
+    """
     firsts = {one.category: one.name for one in reversed(TEMPLATES) if not one.is_in_demo}
     for template in TEMPLATES:
         is_quick = template.is_in_demo or template.name in firsts.values()
-        numbers = (50, 51) if template.split == "held-out" else (0, 1, INSTANCES_MAX)
+        numbers = {
+            "train": (0, 1, INSTANCES_MAX),
+            "validation": (0, 1),
+            "held-out": (INSTANCES_MAX, INSTANCES_MAX + 1),
+        }[template.split]
         for number in numbers:
             marks = [] if is_quick and number == numbers[0] else [pytest.mark.slow]
             yield pytest.param((template, number), id=f"{template.name}-{number:03d}", marks=marks)
 
 
+def _split_of(template: Template, number: int) -> Split:
+    if template.split == "train" and number >= INSTANCES_MAX:
+        return "held-out"
+    return template.split
+
+
 def _play(sandbox: Sandbox, checker: Checker, case: Case) -> Outcome:
     template, number = case
-    task = bundled_task(template, "train" if number < INSTANCES_MAX else "held-out", number)
+    task = bundled_task(template, _split_of(template, number), number)
     *steps, last, _finish = instance_of(template, number).oracle
     sandbox.reset(task)
     untouched = checker.verify(task, sandbox.guest_pid, "DONE")
