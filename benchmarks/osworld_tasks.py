@@ -18,15 +18,15 @@ import msgspec
 import structlog
 from timing import machine
 
-from envs_node.actors.desktop.errors import DesktopLostError, SetupFailedError
 from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.actors.verifier.checker import Checker
 from envs_node.actors.verifier.vocabulary import read_checker
 from envs_node.deploy.checker import checker_folder
 from envs_node.deploy.tasks.cache import FileCache
+from envs_node.messages.base import EnvsError
 from envs_node.messages.verify import Verdict
-from envs_node.policy.tasks import TaskError, Vocabulary
+from envs_node.policy.tasks import Vocabulary
 from tests.osworld.cases import CASES
 from tests.osworld.playing import Case, play, read_case
 
@@ -86,7 +86,7 @@ def _row(
     fields = {"domain": case.domain, "id": case.id, "how": case.how}
     try:
         outcome = play(case, read_case(case, vocabulary, cache), sandbox, checker)
-    except (AssertionError, DesktopLostError, SetupFailedError, TaskError) as error:
+    except (AssertionError, EnvsError) as error:
         return Row(untouched="", solved=str(error)[:300], seconds=0.0, is_right=False, **fields)
     return Row(
         untouched=_say(outcome.untouched),

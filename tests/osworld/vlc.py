@@ -21,12 +21,28 @@ def _set(section: str, line: str, hands: Hands) -> None:
     hands.run(f"sed -i 's|^.{section}.$|&\\n{line}|' {_SETTINGS}")
 
 
+def _play(hands: Hands) -> None:
+    hands.press("ctrl+o")
+    hands.wait_for("Select one or more files")
+    hands.type(
+        "/home/user/Desktop/Rick Astley - Never Gonna Give You Up (Official Music Video).mp4"
+    )
+    hands.press("enter")
+    hands.wait_for("Never Gonna")
+
+
 def _fill(hands: Hands) -> None:
     hands.press("f")
 
 
 def _put(name: str, hands: Hands) -> None:
     hands.put(result_path(hands.task), _files(name, "gold"))
+
+
+def _wallpaper(hands: Hands) -> None:
+    path = "/home/user/Desktop/scene.png"
+    hands.put(path, _files("interstellar.png", "gold"))
+    hands.run(f"gsettings set org.gnome.desktop.background picture-uri file://{path}")
 
 
 @cache
@@ -63,9 +79,23 @@ CASES = (
     _film("aa4b5023-aef6-4ed9-bdc9-705f59ab9ad6", "1984_Apple_Macintosh_Commercial.mp4"),
     Case(
         domain="vlc",
+        id="59f21cfb-0120-4326-b255-a5b827b38967",
+        how="driven",
+        solve=_play,
+        make=_files,
+    ),
+    Case(
+        domain="vlc",
         id="8d9fd4e2-6fdb-46b0-b9b9-02f06495c62f",
         how="driven",
         solve=_fill,
+        make=_files,
+    ),
+    Case(
+        domain="vlc",
+        id="efcf0d81-0835-4880-b2fd-d866e8bc2294",
+        how="files",
+        solve=_wallpaper,
         make=_files,
     ),
 )
