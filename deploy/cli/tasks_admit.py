@@ -48,6 +48,8 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
 
     admitted: int
     quarantined: int
+    undecided: int
+    """Tasks with which desktops or the checker broke each time: neither of the two."""
     unread: tuple[str, ...]
     """Files that are no task, and why."""
     folder: Path
@@ -104,14 +106,16 @@ class Admit(Verb, frozen=True, kw_only=True):
             append_record(folder, record)
         write_lists(folder, records.values(), lacks)
         bad = [record for record in records.values() if not record.is_admitted]
+        undecided = sum(record.is_undecided for record in bad)
         found = Admitted(
             admitted=len(records) - len(bad),
-            quarantined=len(bad),
+            quarantined=len(bad) - undecided,
+            undecided=undecided,
             unread=lacks,
             folder=folder,
             tasks=tuple(records.values()),
         )
-        lines = [f"{record.task_id} is quarantined: {record.reason}" for record in bad]
+        lines = [f"{record.task_id} is {_said(record)}" for record in bad]
         lines += [f"cannot be read: {line}" for line in lacks]
         lines.append(f"{found.admitted} of {len(records)} tasks are admitted: {folder / REPORT}")
         show(found, "\n".join(lines), as_json=self.json)
@@ -133,13 +137,15 @@ class Admit(Verb, frozen=True, kw_only=True):
 
         with owning("admit"), keep_logs(node="admit"), ExitStack() as stack:
             launcher = stack.enter_context(Launcher())
+            pool = ThreadPoolExecutor(self.desktops)
+            stack.callback(pool.shutdown, wait=True)
             for _ in range(min(self.desktops, len(tasks))):
                 gate = Gate(source, lambda: Sandbox(launcher), repeats=self.repeats)
                 stack.callback(gate.close)
                 gates.put(gate)
-            pool = stack.enter_context(ThreadPoolExecutor(self.desktops))
+            # Whoever stops it need not wait: what is left is let go of, then desktops are closed.
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
             futures: list[Future[Admission]] = [pool.submit(admit, task) for task in tasks]
-            stack.callback(pool.shutdown, wait=True, cancel_futures=True)
             for done, future in enumerate(as_completed(futures), 1):
                 left_s = (time.monotonic() - began) / done * (len(tasks) - done)
                 tell(_line(future.result(), done, len(tasks), left_s))
@@ -147,9 +153,17 @@ class Admit(Verb, frozen=True, kw_only=True):
 
 
 def _line(record: Admission, done: int, count: int, left_s: float) -> str:
-    said = "admitted" if record.is_admitted else f"quarantined: {record.reason}"
+    said = _said(record)
     left = f", about {left_s / 60:.0f} min left" if done < count else ""
     return f"[{done}/{count}] {record.task_id} ({record.wall_s:.0f} s{left}): {said}"
+
+
+def _said(record: Admission) -> str:
+    if record.is_admitted:
+        return "admitted"
+    if record.is_undecided:
+        return f"undecided ({record.reason}): see `envs-node doctor`, and try it again"
+    return f"quarantined: {record.reason}"
 
 
 def _folder_of(source: str) -> Path:
@@ -159,4 +173,5 @@ def _folder_of(source: str) -> Path:
 
 
 def _is_as_good(record: Admission, checker: str, verb: Admit) -> bool:
-    return record.checker == checker and record.repeats >= verb.repeats
+    is_decided = not record.is_undecided and record.checker == checker
+    return is_decided and record.repeats >= verb.repeats

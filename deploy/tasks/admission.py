@@ -27,6 +27,8 @@ from envs_node.messages.verify import Verdict
 from envs_node.policy.tasks import is_infeasible, unsupported_reason
 
 CheckName = Literal["reading", "dead desktop", "empty desktop", "do nothing", "solution"]
+_SCORES_APART = 1e-6
+"""Closer ones are the same: a checker's rounding is not the task's."""
 _TRIES = 3
 """So often a desktop may break or a solution get stuck before the task is blamed."""
 
@@ -39,6 +41,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     said: str
     scores: tuple[float | None, ...] = ()
     """Of each repeat; None where the checker gave none."""
+    is_undecided: bool = False
+    """Whether desktops or the checker broke each time: that is not the task's fault."""
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +55,8 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     is_admitted: bool
     reason: str
     """Why not; empty when it is admitted."""
+    is_undecided: bool = False
+    """Whether this host could not tell; such a task is neither admitted nor quarantined."""
     findings: tuple[Finding, ...]
     has_solution: bool
     """Whether a solution was driven; without one nothing shows that the task can be solved."""
@@ -118,6 +124,7 @@ class Gate:
             repeats=self._repeats,
             is_admitted=bad is None,
             reason=f"{bad.check}: {bad.said}" if bad else "",
+            is_undecided=bad is not None and bad.is_undecided,
             findings=tuple(findings),
             has_solution=solution is not None,
             wall_s=round(time.monotonic() - began, 1),
@@ -161,10 +168,17 @@ class Gate:
             if fault:
                 break
         scores = tuple(verdict.score for verdict in verdicts)
-        if not fault and len(set(scores)) > 1:
+        numbers = [score for score in scores if score is not None]
+        if not fault and max(numbers) - min(numbers) > _SCORES_APART:
             fault = f"not the same each time: scores {', '.join(map(_shown, scores))}"
         said = fault or f"{verdicts[0].verdict}, score {_shown(scores[0])}"
-        return Finding(check=check, is_good=not fault, said=said, scores=scores)
+        return Finding(
+            check=check,
+            is_good=not fault,
+            said=said,
+            scores=scores,
+            is_undecided=verdicts[-1].verdict == "infra",
+        )
 
     def _judge(self, task: Task, steps: Sequence[OracleStep]) -> Verdict:
         """Play on a fresh desktop and judge; what breaks on the way is tried again."""
@@ -176,11 +190,15 @@ class Gate:
                     if not isinstance(step, Finish):
                         seen = perform(self._desktop, step, seen)
                 pid = self._desktop.guest_pid
-            except (SetupFailedError, DesktopLostError, ActionRefusedError) as error:
-                verdict = Verdict(verdict="infra", reason=f"{type(error).__name__}: {error}")
+            except DesktopLostError as error:
+                verdict = Verdict(verdict="infra", reason=f"the desktop broke: {error}")
                 continue
-            except (NotListedError, NotShownError) as error:
-                verdict = Verdict(verdict="infra", reason=f"the solution is stuck: {error}"[:500])
+            except SetupFailedError as error:
+                verdict = Verdict(verdict="unsupported", reason=f"the set-up fails: {error}")
+                continue
+            except (NotListedError, NotShownError, ActionRefusedError) as error:
+                reason = f"the solution is stuck: {error}"[:500]
+                verdict = Verdict(verdict="unsupported", reason=reason)
                 continue
             verdict = self._checker.verify(task, pid, "DONE")
             if verdict.verdict != "infra":

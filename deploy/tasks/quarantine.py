@@ -66,7 +66,7 @@ def write_lists(folder: Path, records: Iterable[Admission], unread: Sequence[str
     out = [
         Quarantined(task_id=r.task_id, task_sha256=r.task_sha256, reason=r.reason)
         for r in records
-        if not r.is_admitted
+        if not (r.is_admitted or r.is_undecided)
     ]
     data = b"".join(msgspec.json.encode(one) + b"\n" for one in out)
     for name, content in ((QUARANTINE, data), (REPORT, report(records, unread).encode())):
@@ -96,18 +96,23 @@ def read_quarantine(path: Path) -> dict[str, Quarantined]:
 def report(records: Iterable[Admission], unread: Sequence[str] = ()) -> str:
     """A page for people: first what is kept out and why, then everything."""
     records = list(records)
-    bad = [record for record in records if not record.is_admitted]
+    bad = [r for r in records if not (r.is_admitted or r.is_undecided)]
+    undecided = [record for record in records if record.is_undecided]
+    admitted = len(records) - len(bad) - len(undecided)
     solved = sum(record.has_solution for record in records)
     lines = [
         "# Admission",
         "",
-        f"{len(records) - len(bad)} of {len(records)} tasks are admitted; {solved} of them were "
+        f"{admitted} of {len(records)} tasks are admitted; {solved} of them were "
         "driven to their solution.",
         "",
     ]
     if bad:
         lines += ["## Kept out", "", "| task | why |", "|---|---|"]
         lines += [f"| {record.task_id} | {_cell(record.reason)} |" for record in bad] + [""]
+    if undecided:
+        lines += ["## This host could not tell", "", "| task | why |", "|---|---|"]
+        lines += [f"| {r.task_id} | {_cell(r.reason)} |" for r in undecided] + [""]
     if unread:
         lines += ["## Cannot be read", "", *(f"- {_cell(line)}" for line in unread), ""]
     lines += ["## All", "", "| task | checks | seconds | judged by |", "|---|---|---|---|"]

@@ -111,8 +111,22 @@ def test_what_cannot_be_set_up_is_kept_out_as_that_and_not_as_vacuous(gate: Gate
 
     reason = gate.admit(task, None).reason
 
-    assert reason.startswith("do nothing: infra: SetupFailedError")
+    assert reason.startswith("do nothing: unsupported: the set-up fails")
     assert "no-such-program" in reason
+
+
+def test_what_a_broken_checker_says_is_no_fault_of_the_task(tmp_path: Path) -> None:
+    checker = functools.partial(Checker, verdict_s=0.0)
+    with Launcher() as launcher:
+        gate = Gate(read_checker(checker_folder()), lambda: Sandbox(launcher), checker=checker)
+        record = gate.admit(FOLDER, None)
+        gate.close()
+
+    write_lists(tmp_path, [record], ())
+
+    assert (record.is_admitted, record.is_undecided) == (False, True)
+    assert not (tmp_path / QUARANTINE).read_bytes()
+    assert "could not tell" in (tmp_path / "admission.md").read_text()
 
 
 def test_a_task_that_was_changed_has_no_solution_of_the_bundle() -> None:
