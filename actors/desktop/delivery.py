@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ _LOOK_S = 0.05
 _POLL_S = 0.002
 _STARVED_S = 0.3
 """How long a program must sleep if the server never does, for some window is painted for ever."""
+_MANAGER_S = 1.0
 _DEPTH_MAX = 16
 _LATE_CLASSES = (b"libreoffice", b"soffice")
 _REST_S = 0.05
@@ -49,6 +51,7 @@ class Delivery:
         self._root = display.screen().root
         self._protocols = display.intern_atom("WM_PROTOCOLS")
         self._ping = display.intern_atom("_NET_WM_PING")
+        self._manager = display.intern_atom("_NET_SUPPORTING_WM_CHECK")
         self._numbers = count(1)
         self._rest_cap_s = _REST_CAP_S
 
@@ -78,6 +81,18 @@ class Delivery:
                 pass
             if time.monotonic() > deadline:
                 return False
+
+    def wait_manager(self) -> None:
+        """Return once the window manager has done what it does over a key, or soon.
+
+        It takes the keyboard over when keys are its own, as Alt and Tab are, and is to see how they
+        are let go of: what is let go of before has not been held for it.
+        """
+        listed = self._root.get_full_property(self._manager, Xatom.WINDOW)
+        if listed is not None and listed.format == 32 and listed.value:
+            window = self._display.create_resource_object("window", listed.value[0])
+            with suppress(error.XError):  # it has ended, or named a window that is none
+                self._rests(window, time.monotonic() + _MANAGER_S)
 
     def is_late(self) -> bool:
         """Whether the application is one that puts keys off: it has read them, and not done them.

@@ -147,6 +147,8 @@ class Input:
             case Key():
                 for _ in range(action.count):
                     self._keyboard.press(action.keys)
+                    if len(action.keys) > 1:
+                        self._delivery.wait_manager()
                     if action.hold_ms:
                         self._display.sync()
                         time.sleep(action.hold_ms / 1000)

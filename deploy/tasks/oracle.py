@@ -13,9 +13,6 @@ from envs_node.messages.desktop import Element, Observation
 
 PATIENCE_S = 30
 """How long what a busy machine shows late is waited for."""
-_SWITCH_MS = 500
-"""How long Alt+Tab is held: a window manager that has not taken the keyboard yet when Alt is let go
-misses that, and switches only with the next key."""
 _LISTED_MAX = 60
 _EDGE_PX = 4
 
@@ -61,7 +58,7 @@ def resolve(step: OracleStep, observation: Observation) -> Action:
         NotListedError: no listed element has the role and name.
     """
     if isinstance(step, SwitchTo):
-        return Key(keys=("alt", "tab"), hold_ms=_SWITCH_MS)
+        return Key(keys=("alt", "tab"))
     if not isinstance(step, ClickOn):
         return step
     for element in _shown(observation):

@@ -152,6 +152,20 @@ def test_a_chord_is_pressed_in_order_and_let_go_in_reverse(told: Told) -> None:
     assert presses(events[6:]) == [("Shift_L", 0), ("S", SHIFT), ("a", 0), ("a", 0)]
 
 
+def test_alt_and_tab_switch_windows_each_time(sandbox: Sandbox) -> None:
+    """The window manager takes the keyboard over, and must still see them being let go of."""
+    steps = [("launch", {"command": ["xterm", "-T", name]}) for name in ("one", "other")]
+    seen = sandbox.reset(make_task(*steps))
+
+    fronts = [seen.windows[-1].title]
+    for _ in range(6):
+        seen = sandbox.act(Key(keys=("alt", "tab")))
+        fronts.append(next(window.title for window in seen.windows if window.is_focused))
+
+    assert sorted(fronts[:2]) == ["one", "other"]
+    assert fronts == (fronts[:2] * 4)[:7]
+
+
 def test_each_of_the_named_keys_is_pressed_twenty_times(told: Told) -> None:
     names = {
         "enter": "Return", "tab": "Tab", "esc": "Escape", "up": "Up", "down": "Down",
