@@ -145,4 +145,8 @@ def _of_words(task: dict[str, Any]) -> Iterator[Lack]:
 def _is_nearby(url: str) -> bool:
     if url.startswith(BUNDLE_SCHEME) or not url.startswith(("http:", "https:", "www.")):
         return "." not in url.split("/")[0] if "://" not in url else True
-    return (urlsplit(url).hostname or "") in _NEARBY and not url.startswith("www.")
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:  # no address at all
+        return False
+    return host in _NEARBY and not url.startswith("www.")

@@ -153,7 +153,7 @@ class TaskReader:
     def _check_command(self, command: Any, field: str) -> None:
         if not isinstance(command, str):
             self.texts(command, field)
-        if not command:
+        if not any(word.strip() for word in listed(command)):
             self.refuse(field, "is empty; write a text, or a list of texts")
 
     def _check_sleep(self, seconds: Any, field: str) -> None:
@@ -169,9 +169,9 @@ class TaskReader:
         assert evaluator is not None, "a missing evaluator was refused"
         self.expect(evaluator, dict, "evaluator")
         func = evaluator.get("func")
+        self.attempt(self.check_steps, evaluator.get("postconfig"), "evaluator.postconfig")
         if func == _INFEASIBLE:
             return
-        self.attempt(self.check_steps, evaluator.get("postconfig"), "evaluator.postconfig")
         if isinstance(func, list):
             self._check_lists(evaluator, func)
         else:

@@ -60,8 +60,8 @@ def read_task(
     Raises:
         TaskError: a field is missing, of another kind, or names something unknown.
     """
-    reader = TaskReader(file, vocabulary, frozenset(files))
-    return _read(reader, data, files)
+    _check(TaskReader(file, vocabulary, frozenset(files)), data)
+    return _made(data, files)
 
 
 def inspect_task(
@@ -69,14 +69,14 @@ def inspect_task(
 ) -> Inspection:
     """Look at a task file from all sides and raise nothing; the arguments are `read_task`'s."""
     reader = TaskReader(file, vocabulary, frozenset(files), is_strict=False)
-    task: Task | None = None
     try:
-        task = _read(reader, data, files)
+        _check(reader, data)
     except TaskError as error:
         reader.faults.append(error)
-    if reader.faults or task is None:
+    if reader.faults:
         lacks = tuple(_broken(error) for error in reader.faults)
         return Inspection(file=file, task=None, lacks=lacks)
+    task = _made(data, files)
     return Inspection(file=file, task=task, lacks=task_lacks(task, vocabulary))
 
 
@@ -93,7 +93,7 @@ def _broken(error: TaskError) -> Lack:
     return Lack(kind="broken", field=error.field, problem=error.problem)
 
 
-def _read(reader: TaskReader, data: bytes, files: Mapping[str, bytes]) -> Task:
+def _check(reader: TaskReader, data: bytes) -> None:
     task = reader.parse(data)
     for field in ("id", "split", "instruction", "template"):
         reader.attempt(_check_text, reader, task, field)
@@ -101,6 +101,11 @@ def _read(reader: TaskReader, data: bytes, files: Mapping[str, bytes]) -> Task:
     reader.attempt(reader.check_steps, task.get("config"), "config")
     reader.attempt(reader.check_evaluator, task)
     reader.attempt(reader.check_files, task)
+
+
+def _made(data: bytes, files: Mapping[str, bytes]) -> Task:
+    """The task of a JSON that was checked."""
+    task = msgspec.json.decode(data)
     kept = tuple(
         TaskFile(name=name, sha256=hashlib.sha256(files[name]).hexdigest(), data=files[name])
         for name in sorted(files)

@@ -111,7 +111,10 @@ class _Fetcher:
         entry = self._cache.find(url)
         if entry and not await trio.to_thread.run_sync(self._cache.is_damaged, url):
             return Fetched(url=url, how="kept", size_bytes=entry.size_bytes)
-        host = urlsplit(url).netloc
+        try:
+            host = urlsplit(url).netloc
+        except ValueError as error:
+            return Fetched(url=url, how="failed", problem=f"is no http address ({error})")
         problem = ""
         for number in range(self._limits.tries):
             if host not in self._reached and self._unreached[host] >= _UNREACHED_MAX:
@@ -144,7 +147,8 @@ class _Fetcher:
         except httpx2.TooManyRedirects:
             problem = f"leads on more than {_REDIRECTS_MAX} times"
             raise _FileFailedError(problem, is_final=True) from None
-        except (httpx2.UnsupportedProtocol, httpx2.InvalidURL) as error:
+        except (httpx2.UnsupportedProtocol, httpx2.InvalidURL, ValueError) as error:
+            # ValueError: a host that no name server could be asked for
             problem = f"leads to what is no http address ({error})"
             raise _FileFailedError(problem, is_final=True) from error
         except httpx2.TimeoutException:
@@ -180,5 +184,7 @@ def _refused(answer: httpx2.Response) -> _FileFailedError:
     problem = f"{meaning} (status {status})" if meaning else f"was answered with status {status}"
     wait = answer.headers.get("Retry-After", "")
     return _FileFailedError(
-        problem, is_final=status not in _WORTH_ANOTHER, wait_s=float(wait) if wait.isdigit() else 0
+        problem,
+        is_final=status not in _WORTH_ANOTHER,
+        wait_s=float(wait) if wait.isascii() and wait.isdigit() else 0,
     )

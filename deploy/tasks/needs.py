@@ -169,7 +169,8 @@ def _of_lack(lack: Lack) -> Missing:
 
 
 def _of_programs(value: Any, find_program: Callable[[str], str | None]) -> Iterator[Missing]:
-    named = {str(app).lower().replace(" ", "_"): "related_apps" for app in value["related_apps"]}
+    apps = value.get("related_apps") or ()
+    named = {str(app).lower().replace(" ", "_"): "related_apps" for app in apps}
     for index, step in enumerate(value.get("config") or []):
         if step["type"] == "launch":
             command = step["parameters"]["command"]

@@ -52,12 +52,22 @@ def _find(folder: Path, other: FileCache, url: str, task_id: str, names: list[st
             return None
         return other.blob(entry)
     places = [*_paths(url), *(PurePosixPath(task_id) / name for name in names)]
-    return next((path for place in places if (path := folder / place).is_file()), None)
+    return next((path for place in places if _is_file(path := folder / place)), None)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name too long for any file, or a folder that is closed to us
+        return False
 
 
 def _paths(url: str) -> Iterator[PurePosixPath]:
     """Where a copy of a server's folder has what an address gives; the longest path first."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # no address, so no server has a copy
+        return
     for path in (parts.path, unquote(parts.path)):
         whole = [parts.netloc, *(part for part in path.split("/") if part)]
         if ".." in whole or "\0" in path:
@@ -76,7 +86,8 @@ def _cached_names(task: Any) -> dict[str, list[str]]:
                 mark = uuid.uuid5(uuid.NAMESPACE_URL, file["url"])
                 name = f"{mark}_{PurePosixPath(file['path']).name}"
                 names.setdefault(file["url"], []).append(name)
-    for side in ("expected", "result"):
+    is_judged = evaluator["func"] != "infeasible"
+    for side in ("expected", "result") if is_judged else ():
         configs = evaluator.get(side)
         for config in configs if isinstance(configs, list) else [configs]:
             if config and config.get("type") == "cloud_file":

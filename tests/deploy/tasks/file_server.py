@@ -88,6 +88,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _inside(self) -> None:
         self._head(302, {"Content-Length": "0", "Location": "file:///etc/hostname"})
 
+    def _odd_pause(self) -> None:
+        """Ask for a pause of a digit that is no number."""
+        self._head(503, {"Content-Length": "0", "Retry-After": "\u00b2"})
+
     def _head(self, status: int, headers: dict[str, str]) -> None:
         self.send_response(status)
         for name, value in headers.items():

@@ -208,3 +208,22 @@ def test_a_tree_is_fetched_from_its_server(tmp_path: Path, server: FileServer):
 
     assert status == 1
     assert FileCache(tmp_path / "cache").get(server.url("whole/in.txt")) == BODY
+
+
+@pytest.mark.parametrize("host", ["[", "[x]", "a..b", "a" * 300])
+async def test_an_address_that_is_none_hinders_no_other_file(
+    tmp_path: Path, server: FileServer, host: str
+):
+    cache, good = FileCache(tmp_path), server.url("whole/a")
+
+    bad, fetched = await fetch(cache, f"http://{host}/a", good)
+
+    assert (bad.how, fetched.how) == ("failed", "fetched")
+    assert "no http address" in bad.problem
+
+
+async def test_a_pause_that_is_no_number_is_not_kept(tmp_path: Path, server: FileServer):
+    (file,) = await fetch(FileCache(tmp_path), server.url("odd_pause/a"))
+
+    assert (file.how, file.tries) == ("failed", 3)
+    assert "status 503" in file.problem
