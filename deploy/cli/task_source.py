@@ -15,7 +15,12 @@ from envs_node.deploy.tasks.cache import FileCache
 from envs_node.deploy.tasks.imported import tree_files
 from envs_node.deploy.tasks.load import inspect_each, inspect_tasks, load_tasks
 from envs_node.deploy.tasks.needs import TaskNeeds, judge_needs
-from envs_node.deploy.tasks.quarantine import BUNDLED, QUARANTINE, Quarantined, read_quarantine
+from envs_node.deploy.tasks.quarantine import (
+    BUNDLED,
+    Quarantined,
+    quarantine_of,
+    read_quarantine,
+)
 from envs_node.deploy.tasks.template import Split
 from envs_node.messages.base import EnvsError
 from envs_node.messages.tasks import Task
@@ -42,10 +47,14 @@ def find_tasks(
         EnvsError: there are none, or one is broken or cannot be judged here.
     """
     if is_bundled(source):
-        tasks, path = _with_applications(_bundled(source, instances, seed), source), BUNDLED
+        tasks = _with_applications(_bundled(source, instances, seed), source)
     else:
-        tasks, path = _read_tasks(source, checker), folder_of(Path(source)) / QUARANTINE
-    return tasks if quarantined else _without(tasks, read_quarantine(path), source)
+        tasks = _read_tasks(source, checker)
+    if quarantined:
+        return tasks
+    is_ours = is_bundled(source)
+    out = read_quarantine(BUNDLED) if is_ours else quarantine_of(folder_of(Path(source)))
+    return _without(tasks, out, source)
 
 
 def without_infeasible(tasks: tuple[Task, ...], source: str) -> tuple[Task, ...]:

@@ -101,10 +101,12 @@ class Admit(Verb, frozen=True, kw_only=True):
         if records:
             tell(f"{len(records)} of {len(tasks)} were tried before; --anew tries them again")
         left = [task for task in tasks if task.sha256 not in records]
-        for record in self._admit(left, source):
-            records[record.task_sha256] = record
-            append_record(folder, record)
-        write_lists(folder, records.values(), lacks)
+        try:
+            for record in self._admit(left, source):
+                records[record.task_sha256] = record
+                append_record(folder, record)
+        finally:  # searches obey what was found before it was stopped, too
+            write_lists(folder, records.values(), lacks)
         bad = [record for record in records.values() if not record.is_admitted]
         undecided = sum(record.is_undecided for record in bad)
         found = Admitted(

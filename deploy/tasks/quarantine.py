@@ -7,7 +7,9 @@ known by its digest: one that was changed is looked at anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -16,6 +18,8 @@ from envs_node.deploy.tasks.admission import Admission
 from envs_node.messages.base import EnvsError
 
 RECORDS, REPORT, QUARANTINE = "admission.jsonl", "admission.md", "quarantine.jsonl"
+_PARTS = ("files", "gold")
+"""Where a task's own files lie, which may have any name."""
 BUNDLED = Path(__file__).with_name(QUARANTINE)
 """Of the bundled tasks."""
 
@@ -49,8 +53,12 @@ def read_records(folder: Path) -> dict[str, Admission]:
 
 
 def append_record(folder: Path, record: Admission) -> None:
-    """Write down one more."""
-    with (folder / RECORDS).open("ab") as out:
+    """Write down one more.
+
+    Raises:
+        QuarantineError: the folder cannot be written.
+    """
+    with _writing(folder), (folder / RECORDS).open("ab") as out:
         if out.tell() and not (folder / RECORDS).read_bytes().endswith(b"\n"):
             out.write(b"\n")
         out.write(msgspec.json.encode(record) + b"\n")
@@ -59,20 +67,41 @@ def append_record(folder: Path, record: Admission) -> None:
 def write_lists(folder: Path, records: Iterable[Admission], unread: Sequence[str]) -> None:
     """Write the quarantine list and the report anew.
 
+    Of a task that was tried before, and was not now, what was found then stands.
+
     Args:
+        records: what was found now.
         unread: why files could not be read; they have no digest to be known by.
+
+    Raises:
+        QuarantineError: the folder cannot be written.
     """
-    records = sorted(records, key=lambda record: (record.is_admitted, record.task_id))
+    known = (*read_records(folder).values(), *records)
+    looks = {record.task_sha256: record for record in known}.values()
+    latest = {record.task_id: record for record in known}.values()
+    records = sorted(latest, key=lambda record: (record.is_admitted, record.task_id))
     out = [
         Quarantined(task_id=r.task_id, task_sha256=r.task_sha256, reason=r.reason)
-        for r in records
+        for r in looks
         if not (r.is_admitted or r.is_undecided)
     ]
     data = b"".join(msgspec.json.encode(one) + b"\n" for one in out)
-    for name, content in ((QUARANTINE, data), (REPORT, report(records, unread).encode())):
-        new = folder / f"{name}.new"
-        new.write_bytes(content)
-        new.replace(folder / name)
+    with _writing(folder):
+        for name, content in ((QUARANTINE, data), (REPORT, report(records, unread).encode())):
+            new = folder / f"{name}.{os.getpid()}.new"
+            new.write_bytes(content)
+            new.replace(folder / name)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        problem = f"{error.filename or folder} cannot be written: {error.strerror}"
+        raise QuarantineError(
+            f"{problem}; mend that, or name another folder by --report"
+        ) from error
 
 
 def read_quarantine(path: Path) -> dict[str, Quarantined]:
@@ -90,6 +119,20 @@ def read_quarantine(path: Path) -> dict[str, Quarantined]:
                 f"{path}:{number}: {error}; write it anew with `envs-node tasks admit`"
             ) from error
         found[item.task_sha256] = item
+    return found
+
+
+def quarantine_of(folder: Path) -> dict[str, Quarantined]:
+    """Tasks that are kept out by a list in this folder, above it or below: all may have been tried.
+
+    Raises:
+        QuarantineError: a list cannot be read.
+    """
+    folder = folder.resolve()
+    below = sorted(path for path in folder.rglob(QUARANTINE) if path.parent.name not in _PARTS)
+    found = {}
+    for path in (*(above / QUARANTINE for above in folder.parents), *below):
+        found |= read_quarantine(path)
     return found
 
 

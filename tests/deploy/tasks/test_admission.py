@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import pytest
@@ -25,6 +27,7 @@ from envs_node.deploy.tasks.quarantine import (
     QUARANTINE,
     QuarantineError,
     append_record,
+    read_quarantine,
     read_records,
     write_lists,
 )
@@ -165,6 +168,65 @@ def test_runs_leave_out_what_is_quarantined_until_it_is_changed_or_they_are_told
     assert "b (vacuous | so); mend them" in told
     assert len(all_of_them) == 2
     assert len(find_tasks(str(tmp_path), 1, 0, checker)) == 2
+
+
+def test_trying_one_task_leaves_the_others_of_its_folder_in_quarantine(tmp_path: Path) -> None:
+    other = msgspec.structs.replace(RECORD, task_id="b", task_sha256="2")
+    mended = msgspec.structs.replace(RECORD, is_admitted=True, task_sha256="3")
+    for record in (RECORD, other):
+        append_record(tmp_path, record)
+        write_lists(tmp_path, [record], ())
+    assert set(read_quarantine(tmp_path / QUARANTINE)) == {"1", "2"}
+
+    write_lists(tmp_path, [mended], ())
+
+    kept_out = set(read_quarantine(tmp_path / QUARANTINE))
+    assert kept_out == {"1", "2"}, "who takes the mending back is no further"
+    assert "1 of 2 tasks are admitted" in (tmp_path / "admission.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("admitted", "searched"), [("", "os"), ("os", ""), ("os", "os/a.json")])
+def test_a_list_holds_for_the_folders_above_and_below(
+    tmp_path: Path, admitted: str, searched: str
+) -> None:
+    checker = read_checker(checker_folder())
+    (tmp_path / "os" / "a" / "files").mkdir(parents=True)
+    (tmp_path / "os" / "a.json").write_bytes(FOLDER.json)
+    (tmp_path / "os" / "a" / "files" / QUARANTINE).write_text("a file of the task")
+    (task,) = find_tasks(str(tmp_path), 1, 0, checker)
+    bad = msgspec.structs.replace(RECORD, task_sha256=task.sha256)
+    write_lists(tmp_path / admitted, [bad], ())
+
+    with pytest.raises(TasksError, match="quarantined"):
+        find_tasks(str(tmp_path / searched), 1, 0, checker)
+
+
+def test_two_gates_may_write_into_one_folder(tmp_path: Path) -> None:
+    writers = []
+    for _ in range(3):
+        writers.append(os.fork())
+        if writers[-1] == 0:
+            _write_often(tmp_path)
+
+    assert [os.waitpid(writer, 0)[1] for writer in writers] == [0] * 3
+    assert set(read_quarantine(tmp_path / QUARANTINE)) == {"1"}
+
+
+def _write_often(folder: Path) -> NoReturn:
+    status = 1
+    try:
+        for _ in range(200):
+            write_lists(folder, [RECORD], ())
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def test_a_folder_that_cannot_be_written_is_named_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "admission.jsonl").mkdir()
+
+    with pytest.raises(QuarantineError, match=r"admission.jsonl cannot be written.*--report"):
+        append_record(tmp_path, RECORD)
 
 
 def test_a_run_of_nothing_but_quarantined_tasks_is_refused_with_the_way_out(
