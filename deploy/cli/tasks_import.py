@@ -93,8 +93,8 @@ class Add(Verb, frozen=True, kw_only=True):
 
     def run(self) -> int:
         """Copy it in."""
-        if not self.url.startswith(("http://", "https://")):
-            raise SeedError(f"{self.url} is no address: give it as the task writes it, https://…")
+        if not (self.url.isprintable() and self.url.startswith(("http://", "https://"))):
+            raise SeedError(f"{self.url!r} is no address: give it as the task writes it, https://…")
         cache = FileCache(self.cache)
         try:
             entry = cache.put_file(self.url, self.file)

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import msgspec
 
@@ -96,7 +96,7 @@ class FileCache:
         return entry
 
     @contextmanager
-    def writing(self, url: str) -> Iterator[tuple[BinaryIO, Path]]:
+    def writing(self, url: str) -> Iterator[tuple[_Sink, Path]]:
         """A new file and its name; what was written to it is kept once the block ends well.
 
         Raises:
@@ -110,10 +110,10 @@ class FileCache:
             raise CacheError(self.root, error) from error
         path = Path(name)
         try:
-            with os.fdopen(handle, "w+b") as sink:
+            with os.fdopen(handle, "w+b", buffering=0) as file:
+                sink = _Sink(self.root, cast(BinaryIO, file))
                 yield sink, path
-                sink.flush()
-                os.fsync(sink.fileno())
+                sink.finish()
             try:
                 self._keep(url, path)
             except OSError as error:
@@ -177,14 +177,45 @@ class FileCache:
         address = self._address(url)
         address.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=_NEW, dir=address.parent)
-        with os.fdopen(handle, "wb") as sink:
-            sink.write(msgspec.json.encode(entry))
-            sink.flush()
-            os.fsync(sink.fileno())
-        Path(name).replace(address)
+        try:
+            with os.fdopen(handle, "wb") as sink:
+                sink.write(msgspec.json.encode(entry))
+                sink.flush()
+                os.fsync(sink.fileno())
+            Path(name).replace(address)
+        finally:
+            Path(name).unlink(missing_ok=True)
 
     def _address(self, url: str) -> Path:
         return self.root / "addresses" / hashlib.sha256(url.encode()).hexdigest()
+
+
+class _Sink:
+    """A file of the cache while it is written: where that fails, the cache says so."""
+
+    def __init__(self, root: Path, file: BinaryIO) -> None:
+        self._root = root
+        self._file = file
+
+    def write(self, data: bytes) -> None:
+        """Write all of it.
+
+        Raises:
+            CacheError: the disk is full, say.
+        """
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as error:
+            raise CacheError(self._root, error) from error
+
+    def finish(self) -> None:
+        """Have it on the disk. Raises `CacheError`."""
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise CacheError(self._root, error) from error
 
 
 def _age_s(path: Path) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -96,6 +98,8 @@ async def fetch_files(
                     nursery.start_soon(fetch, url)
         except* CacheError as group:
             raise group.exceptions[0] from None
+        finally:
+            fetcher.stop()
     return tuple(done[url] for url in wanted)
 
 
@@ -106,6 +110,22 @@ class _Fetcher:
         self._limits = limits
         self._unreached: Counter[str] = Counter()
         self._reached: set[str] = set()
+        self._lock = threading.Lock()
+        self._is_stopped = False
+        self._writing: set[Path] = set()
+
+    def stop(self) -> None:
+        """Remove what downloads that were given up have written; they write no more."""
+        with self._lock:
+            self._is_stopped = True
+            for path in self._writing:
+                path.unlink(missing_ok=True)
+
+    def _note(self, path: Path) -> None:
+        with self._lock:
+            if self._is_stopped:
+                path.unlink(missing_ok=True)
+            self._writing.add(path)
 
     async def fetch(self, url: str) -> Fetched:
         entry = self._cache.find(url)
@@ -164,8 +184,11 @@ class _Fetcher:
             self._reached.add(host)
             if answer.status_code != httpx2.codes.OK:
                 raise _refused(answer)
-            with self._cache.writing(url) as (sink, _):
+            with self._cache.writing(url) as (sink, path):
+                self._note(path)
                 for piece in answer.iter_bytes():
+                    if self._is_stopped:
+                        raise _FileFailedError("was given up", is_final=True)
                     size_bytes += len(piece)
                     if size_bytes > self._limits.file_bytes:
                         problem = f"is larger than {self._limits.file_bytes} bytes, which is taken"

@@ -130,7 +130,7 @@ def quarantine_of(folder: Path) -> dict[str, Quarantined]:
     """
     folder = folder.resolve()
     below = sorted(path for path in folder.rglob(QUARANTINE) if path.parent.name not in _PARTS)
-    found = {}
+    found: dict[str, Quarantined] = {}
     for path in (*(above / QUARANTINE for above in folder.parents), *below):
         found |= read_quarantine(path)
     return found

@@ -77,7 +77,10 @@ def test_a_file_is_put_into_the_cache_by_hand(tmp_path: Path):
     assert FileCache(tmp_path / "cache").get(f"{HUB}/in.txt") == b"in"
 
 
-@pytest.mark.parametrize(("url", "name"), [("notes.txt", "in.txt"), (f"{HUB}/a", "none.txt")])
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [("notes.txt", "in.txt"), (f"{HUB}/a", "none.txt"), (f"{HUB}/\udcff", "in.txt")],
+)
 def test_what_cannot_be_put_into_the_cache_is_refused(tmp_path: Path, url: str, name: str):
     (tmp_path / "in.txt").write_bytes(b"in")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
+import signal
 import threading
 import time
 from pathlib import Path
@@ -146,3 +148,30 @@ def test_what_a_dead_writer_left_is_removed_after_a_day(tmp_path: Path):
     assert cache.sweep() == 1
     assert cache.get(URL) == b"tea"
     assert (tmp_path / "blobs" / ".new-young").exists()
+
+
+def test_a_disk_that_is_full_is_told_as_the_caches_and_leaves_nothing(tmp_path: Path):
+    source = tmp_path / "large"
+    source.write_bytes(bytes(1 << 16))
+    limits, cache = resource.getrlimit(resource.RLIMIT_FSIZE), FileCache(tmp_path / "cache")
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 12, limits[1]))
+    try:
+        with pytest.raises(CacheError, match="cannot be used"):
+            cache.put_file(URL, source)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+
+    assert [path for path in cache.root.rglob("*") if path.is_file()] == []
+
+
+def test_an_address_that_cannot_be_kept_leaves_nothing(tmp_path: Path):
+    cache = FileCache(tmp_path)
+    address = tmp_path / "addresses" / hashlib.sha256(URL.encode()).hexdigest()
+    (address / "in the way").mkdir(parents=True)
+
+    with pytest.raises(CacheError):
+        cache.put(URL, b"tea")
+
+    assert list(tmp_path.rglob(".new-*")) == []

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import trio
 
 from envs_node.deploy.cli.tasks_fetch import Fetch, FetchError
 from envs_node.deploy.tasks.cache import CacheError, FileCache
@@ -227,3 +228,19 @@ async def test_a_pause_that_is_no_number_is_not_kept(tmp_path: Path, server: Fil
 
     assert (file.how, file.tries) == ("failed", 3)
     assert "status 503" in file.problem
+
+
+async def test_a_fetch_that_is_stopped_leaves_nothing_behind(tmp_path: Path, server: FileServer):
+    cache = FileCache(tmp_path)
+    with trio.fail_after(30), trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: fetch(cache, server.url("silent/a"), silence_s=20.0))
+            while not _unfinished(tmp_path):  # noqa: ASYNC110 - the file is written in a thread
+                await trio.sleep(0.01)
+            scope.cancel()
+
+    assert not _unfinished(tmp_path)
+
+
+def _unfinished(folder: Path) -> list[Path]:
+    return list(folder.rglob(".new-*"))
