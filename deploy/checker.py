@@ -19,13 +19,14 @@ from envs_node.actors.verifier.vocabulary import (
     CheckerUnreadableError,
     read_checker,
 )
-from envs_node.deploy.checker_origin import Origin, find_origin
+from envs_node.deploy.checker_origin import CHECKOUT_INFO, Origin, find_origin
 from envs_node.messages.base import EnvsError
 
 INSTALL_TIMEOUT_S = 1800
 _REQUIREMENTS = Path(__file__).resolve().parent / "checker-requirements.txt"
 _STAMP = "envs-node.installed"
 _DISTRIBUTION = "desktop_env"
+_UNFINISHED = ".new-"
 _FREE_BYTES_MIN = 2 * 1024**3
 """The environment takes 750 MB and pip's unpacking about as much again."""
 
@@ -111,6 +112,9 @@ def install_checker(
         tell("taking what metrics need from the checker that is installed")
         _share(checker_folder(), site)
     tell(f"installing {origin.told.label()}{'' if is_shared else ' (about 750 MB)'}")
+    if origin.checkout is not None or (site / CHECKOUT_INFO).exists():
+        for earlier in sorted(site.glob(f"{_DISTRIBUTION}*")):  # pip might take it for a release
+            shutil.rmtree(earlier)
     wanted = _wanted(origin, is_shared=is_shared)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--no-deps"]
     pip += ["--disable-pip-version-check", "--progress-bar", "off", *wanted]
@@ -118,7 +122,12 @@ def install_checker(
         for name in _lines(pip, "check the network or pip's index settings, then run it again"):
             tell(f"checker: {name}")
     if origin.checkout is not None:
-        origin.copy(site)
+        try:
+            origin.copy(site)
+        except OSError as error:
+            raise CheckerInstallError(
+                f"{origin.checkout} cannot be copied: {_first(error)}; mend or remove what it names"
+            ) from error
     (folder / ORIGIN_FILE).write_bytes(msgspec.json.encode(origin.told))
     try:
         read_checker(folder)
@@ -155,10 +164,20 @@ def _share(source: Path, site: Path) -> None:
         target = site / path.name
         if target.exists() or path.name.startswith(("__pycache__", "desktop_env", "mm_agents")):
             continue
+        half = site / f"{_UNFINISHED}{path.name}"  # whoever is killed here leaves no half package
         if path.is_dir():
-            shutil.copytree(path, target, copy_function=_link)
+            shutil.rmtree(half, ignore_errors=True)
+            shutil.copytree(path, half, copy_function=_link)
         else:
-            _link(str(path), str(target))
+            half.unlink(missing_ok=True)
+            _link(str(path), str(half))
+        half.rename(target)
+
+
+def _first(error: OSError) -> str:
+    """The first of the problems of a copied folder, which shutil lists with their files."""
+    problems = error.args[0] if isinstance(error, shutil.Error) else [str(error)]
+    return str(problems[0][-1] if isinstance(problems[0], tuple) else problems[0])[:300]
 
 
 def _link(source: str, target: str) -> None:

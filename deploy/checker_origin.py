@@ -22,6 +22,8 @@ RELEASE = "1.0.2"
 _RELEASE = re.compile(r"[0-9]+(\.[0-9]+){0,3}([a-z]+[0-9]+)?")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PACKAGE = "desktop_env"
+CHECKOUT_INFO = f"{_PACKAGE}-checkout.dist-info"
+"""Lies beside a package that is a checkout's."""
 _LEFT_OUT = ("__pycache__", "*.pyc", ".git")
 _GIT_TIMEOUT_S = 60
 
@@ -47,11 +49,11 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     def copy(self, site: Path) -> None:
         """Put a checkout's package into an environment's packages, instead of what was there."""
         assert self.checkout is not None, "a release is not copied, but installed"
+        record = site / CHECKOUT_INFO / "RECORD"
+        record.parent.mkdir(exist_ok=True)  # first: it says what lies here, whole or not
         shutil.rmtree(site / _PACKAGE, ignore_errors=True)
         ignored = shutil.ignore_patterns(*_LEFT_OUT)
         shutil.copytree(self.checkout / _PACKAGE, site / _PACKAGE, ignore=ignored)
-        record = site / f"{_PACKAGE}-checkout.dist-info" / "RECORD"
-        record.parent.mkdir(exist_ok=True)
         record.write_text("".join(_record(site)), encoding="utf-8")
 
 

@@ -14,6 +14,11 @@ from envs_node.policy.tasks import Vocabulary
 
 ORIGIN_FILE = "envs-node.origin.json"
 _PACKAGE = "desktop_env"
+_WHOLE = frozenset(
+    f"{_PACKAGE}.{name}"
+    for name in ("evaluators.metrics", "evaluators.getters", "controllers.setup")
+)
+"""Modules without which it is no checker."""
 _UNWRITTEN_SETUPS = frozenset({"tidy_desktop", "act", "replay"})
 """Declared by OSWorld, and they raise NotImplementedError."""
 
@@ -86,11 +91,15 @@ def read_checker(folder: Path) -> CheckerSource:
         raise CheckerMissingError(folder)
     try:
         modules = {m.name: m for m in _read_modules(site)}
+    except FileNotFoundError as error:
+        raise CheckerUnreadableError(f"{error.filename} is missing") from error
     except SyntaxError as error:
         place = f"{error.filename}:{error.lineno}"
         raise CheckerUnreadableError(
             f"{place} is not Python as it is run here: {error.msg}"
         ) from error
+    for name in _WHOLE - modules.keys():
+        raise CheckerUnreadableError(f"{package} has no module {name}")
     absent = _absent_packages(site, modules.values())
     metrics = _exports(modules, f"{_PACKAGE}.evaluators.metrics")
     getters = _exports(modules, f"{_PACKAGE}.evaluators.getters")

@@ -197,10 +197,12 @@ def _load(order: dict[str, Any], prints: Any) -> dict[str, str]:
 
 def _serve(order: dict[str, Any], setup: dict[str, Any]) -> dict[str, Any]:
     """Fork a child for one order, wait for it under the deadline, and leave nothing behind."""
-    try:
+    loaded = _Caught()
+    sources: dict[str, str] = {}
+    with loaded:
         sources = _load(order, setup["prints"])
-    except (ImportError, AttributeError, OSError) as error:
-        return {"load_error": str(error)[:300]}
+    if loaded.error is not None:
+        return {"load_error": "{kind}: {text:.300}".format(**loaded.error)}
     read_fd, write_fd = os.pipe()
     if os.fork() == 0:
         os.close(read_fd)

@@ -17,6 +17,7 @@ from envs_node.actors.verifier.vocabulary import (
     CheckerUnreadableError,
     read_checker,
 )
+from envs_node.deploy import checker
 from envs_node.deploy.checker import (
     CheckerInstallError,
     checker_folder,
@@ -76,11 +77,11 @@ def guest(tmp_path: Path) -> Iterator[Guest]:
 def _judge(folder: Path, guest: Guest) -> Verdict:
     source = read_checker(folder)
     task = read_task(msgspec.json.encode(TASK), {}, source.vocabulary, file="t.json")
-    checker = Checker(source)
+    judge = Checker(source)
     try:
-        return checker.verify(task, guest.pid, "DONE")
+        return judge.verify(task, guest.pid, "DONE")
     finally:
-        checker.close()
+        judge.close()
 
 
 def test_a_checkout_judges_by_its_own_metrics_and_the_verdict_names_it(
@@ -174,3 +175,94 @@ def test_an_installed_checkout_that_is_altered_later_voids_its_verdicts(
 
     assert verdict.verdict == "infra"
     assert "desktop_env.evaluators.metrics.general" in verdict.reason
+
+
+def test_an_environment_whose_making_was_killed_is_completed(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder, origin = tmp_path / "mine", find_origin("", checkout, "mine")
+    link, left = checker._link, iter(range(3000))
+
+    def die(source: str, target: str) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        link(source, target)
+
+    monkeypatch.setattr(checker, "_link", die)
+    with pytest.raises(KeyboardInterrupt):
+        install_checker(folder, lambda _: None, origin=origin)
+    monkeypatch.setattr(checker, "_link", link)
+    install_checker(folder, lambda _: None, origin=origin)
+
+    (ours,), (its,) = (f.glob("lib/python3*/site-packages") for f in (checker_folder(), folder))
+    names = {path.relative_to(ours) for path in (ours / "numpy").rglob("*.py")}
+    assert names == {path.relative_to(its) for path in (its / "numpy").rglob("*.py")}
+    assert list(its.glob(".new-*")) == []
+
+
+def test_nothing_of_an_earlier_checker_stays_under_the_name_of_another(
+    checkout: Path, tmp_path: Path
+):
+    folder = tmp_path / "mine"
+    install_checker(folder, lambda _: None, origin=find_origin("", checkout, "mine"))
+    (site,) = folder.glob("lib/python3*/site-packages")
+    release = site / "desktop_env-1.0.2.dist-info"
+    release.mkdir()
+    (checkout / "desktop_env" / "more.py").write_text("more = 1\n", encoding="utf-8")
+    try:
+        install_checker(folder, lambda _: None, origin=find_origin("", checkout, "mine"))
+    finally:
+        (checkout / "desktop_env" / "more.py").unlink()
+
+    assert not release.exists(), "pip would take it for the release"
+    assert (site / "desktop_env" / "more.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "link", "said"),
+    [
+        ("controllers/setup.py", "", "has no module desktop_env.controllers.setup"),
+        ("evaluators/metrics/__init__.py", "", "has no module desktop_env.evaluators.metrics"),
+        ("desktop_env.py", "", "desktop_env.py is missing"),
+        ("evaluators/metrics/more.py", "nowhere", "cannot be copied: .*more.py"),
+        ("evaluators/metrics/more", ".", "cannot be copied: "),
+    ],
+)
+def test_a_checkout_that_is_not_whole_is_refused_in_a_line(
+    checkout: Path, tmp_path: Path, name: str, link: str, said: str
+):
+    tree = tmp_path / "tree"
+    shutil.copytree(checkout / "desktop_env", tree / "desktop_env")
+    path = tree / "desktop_env" / name
+    if link:
+        path.symlink_to(link)
+    else:
+        path.unlink()
+
+    with pytest.raises(CheckerInstallError, match=said) as caught:
+        install_checker(tmp_path / "mine", lambda _: None, origin=find_origin("", tree, "mine"))
+
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("line", ["raise SystemExit(3)", "1 / 0", "raise RuntimeError('no')"])
+def test_a_metric_that_breaks_when_it_is_imported_is_the_checkers_fault(
+    checkout: Path, guest: Guest, tmp_path: Path, line: str
+):
+    folder = tmp_path / "mine"
+    install_checker(folder, lambda _: None, origin=find_origin("", checkout, "mine"))
+    source = read_checker(folder)
+    broken = tmp_path / "general.py"
+    broken.write_text(f"{line}\n", encoding="utf-8")
+    (site,) = folder.glob("lib/python3*/site-packages")
+    shutil.copy(broken, site / METRIC)
+    task = read_task(msgspec.json.encode(TASK), {}, source.vocabulary, file="t.json")
+    judge = Checker(source)
+    try:
+        verdicts = [judge.verify(task, guest.pid, "DONE") for _ in range(2)]
+        starts = judge.starts
+    finally:
+        judge.close()
+
+    assert [verdict.verdict for verdict in verdicts] == ["checker_error"] * 2
+    assert starts == 1
