@@ -87,7 +87,7 @@ def write_lists(folder: Path, records: Iterable[Admission], unread: Sequence[str
     ]
     data = b"".join(msgspec.json.encode(one) + b"\n" for one in out)
     with _writing(folder):
-        for name, content in ((QUARANTINE, data), (REPORT, report(records, unread).encode())):
+        for name, content in ((QUARANTINE, data), (REPORT, _report(records, unread).encode())):
             new = folder / f"{name}.{os.getpid()}.new"
             new.write_bytes(content)
             new.replace(folder / name)
@@ -136,7 +136,7 @@ def quarantine_of(folder: Path) -> dict[str, Quarantined]:
     return found
 
 
-def report(records: Iterable[Admission], unread: Sequence[str] = ()) -> str:
+def _report(records: Iterable[Admission], unread: Sequence[str] = ()) -> str:
     """A page for people: first what is kept out and why, then everything."""
     records = list(records)
     bad = [r for r in records if not (r.is_admitted or r.is_undecided)]
