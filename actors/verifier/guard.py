@@ -201,7 +201,7 @@ def _fault(path: str, answer: Any, *, is_server: bool) -> str:
     if answer.status_code == 200 and path in _ANSWERS:
         try:
             found = json.loads(answer.content)
-        except ValueError:
+        except (ValueError, RecursionError):
             return "was answered with broken JSON"
         if not isinstance(found, dict) or _ANSWERS[path] not in found:
             return f"was answered without {_ANSWERS[path]!r}"

@@ -144,6 +144,13 @@ def test_an_application_that_is_closed_is_no_fault_of_the_desktops(
     ("path", "status", "body", "headers", "fault"),
     [
         ("/execute", 200, b'{"output": ""}', {"Content-Length": "14"}, ""),
+        (
+            "/execute",
+            200,
+            b"[" * 99999,
+            {"Content-Length": "99999"},
+            "was answered with broken JSON",
+        ),
         ("/file", 200, b"\xff{", {"Content-Length": "2"}, ""),
         ("/file", 404, b"{", {"Content-Length": "1"}, ""),
         ("/file", 200, b"half", {}, "was answered without a length"),
