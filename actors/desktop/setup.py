@@ -72,6 +72,8 @@ def check_setup(task: Task) -> None:
         wait_s = parameters.get("max_wait_time", 10)
         if not (_is_number(wait_s) and 0 <= float(wait_s) <= _VERIFIED_S_MAX):
             raise SetupFailedError(number, kind, f"waits more than {_VERIFIED_S_MAX:g} s")
+        if not isinstance(parameters.get("until") or {}, dict):
+            raise SetupFailedError(number, kind, "`until` must be an object")
         _check_input(number, kind, parameters)
     for number, (kind, parameters) in enumerate(_steps(task, of_check=True)):
         _check_input(number, f"{kind} of postconfig", parameters)

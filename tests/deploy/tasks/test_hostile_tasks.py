@@ -129,3 +129,11 @@ def test_the_steps_of_a_task_that_cannot_be_done_are_checked_too():
 
     assert [lack.field for lack in _looked_at(task).missing] == ["evaluator.postconfig[0]"]
     assert _looked_at(_changed(("evaluator",), {"func": "infeasible", "result": 5})).files == 1
+
+
+def test_a_step_that_waits_until_something_else_than_an_object_is_refused():
+    step = {"type": "execute", "parameters": {"command": "true", "until": 5}}
+    task = read_task(json.dumps(_changed(("config",), [step])).encode(), {}, KNOWN, file="a.json")
+
+    with pytest.raises(SetupFailedError, match="`until` must be an object"):
+        check_setup(task)
