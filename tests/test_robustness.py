@@ -52,4 +52,4 @@ def test_a_row_names_tests_that_exist_or_says_where_it_is_planned(row: str) -> N
     missing = [name for path, name in _TEST.findall(here) if name not in _tests_of(path)]
     assert not missing
     assert here.count("::") == len(_TEST.findall(here)), "a test that is not written as path::name"
-    assert _TEST.search(here) or re.search(r"Planned \(issue \d\)", here)
+    assert _TEST.search(here) or re.search(r"Planned, with \w", here)
