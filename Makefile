@@ -13,7 +13,7 @@ FUZZ_ARGS ?= --seconds 150
 PYTEST_ARGS ?=
 TORCH_ARGS ?=
 
-.PHONY: help setup setup-test demo test test-slow chaos fuzz check clean
+.PHONY: help setup setup-test demo test test-desktops test-rest test-slow chaos fuzz check clean
 
 help:
 	@echo "make demo       find verified successes on real desktops, fit on them, evaluate"
@@ -27,8 +27,15 @@ help:
 demo: setup
 	$(VENV)/bin/envs-node demo $(DEMO_ARGS)
 
+# Desktops and the rest at once: both mostly wait. 5 says that PYTEST_ARGS chose nothing there.
 test: setup-test
-	$(VENV)/bin/pytest $(PYTEST_ARGS)
+	$(MAKE) --no-print-directory -j2 test-desktops test-rest
+
+test-desktops:
+	$(VENV)/bin/pytest $(PYTEST_ARGS) tests/actors/desktop || [ $$? -eq 5 ]
+
+test-rest:
+	$(VENV)/bin/pytest $(PYTEST_ARGS) --ignore=tests/actors/desktop tests || [ $$? -eq 5 ]
 
 test-slow: setup-test
 	$(VENV)/bin/pytest -m slow $(PYTEST_ARGS)
