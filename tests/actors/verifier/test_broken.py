@@ -122,7 +122,9 @@ def test_a_broken_task_has_its_class_and_harms_nothing(checker, guest, make_task
 
     verdict, score, reason = JUDGED[name]
     assert (said.verdict, said.score, said.reason[: len(reason)]) == (verdict, score, reason)
-    assert _left_by(checker) == ([], ["zygote.log"], threads)
+    *left, alive = _left_by(checker)
+    assert left == [[], ["zygote.log"]]
+    assert alive <= threads, "a thread of an earlier test may have ended meanwhile"
     assert _next_is_right(checker, guest, make_task) == ("success", "failure")
     assert checker.starts == starts, "the same zygote judges on"
 

