@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import structlog
 
-from envs_node.actors.desktop.errors import SetupFailedError
+from envs_node.actors.desktop.errors import DesktopLostError, SetupFailedError
 from envs_node.actors.desktop.guest.modules import pyautogui
 from envs_node.actors.desktop.guestclient import GuestRefusedError, HttpGuest
 from envs_node.actors.desktop.readiness import Launch, NotReadyError, Watched
@@ -160,6 +160,14 @@ def _steps(task: Task, *, of_check: bool = False) -> list[tuple[str, dict[str, A
         raise SetupFailedError(0, "config", f"{task.id} is not readable: {error}") from error
 
 
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command ended inside a desktop, as its server tells."""
+
+    output: str = ""
+    error: str = ""
+    returncode: int | None = None
+
+
 class Setup:
     """Brings a fresh desktop to a task's start."""
 
@@ -221,12 +229,12 @@ class Setup:
         wanted = parameters.get("until") or {}
         deadline = time.monotonic() + _UNTIL_S
         while True:
-            answer = json.loads(self._guest.post("/setup/execute", parameters))
+            answer = self._run(parameters)
             if _is_as_wanted(answer, wanted):
                 return
             if not wanted or time.monotonic() > deadline:
-                said = (answer.get("error") or answer.get("output") or "").strip()[-300:]
-                what = f"{parameters['command']} ended with {answer.get('returncode')}: {said}"
+                said = (answer.error or answer.output).strip()[-300:]
+                what = f"{parameters['command']} ended with {answer.returncode}: {said}"
                 raise SetupFailedError(number, kind, f"{what:.500}")
             time.sleep(_UNTIL_POLL_S)
 
@@ -234,10 +242,22 @@ class Setup:
         """Run one of our own scripts inside; the server there may be OSWorld's."""
         source = (_GUEST / f"{name}.py").read_text(encoding="utf-8")
         command = ["/usr/bin/python3", "-c", source, *words]
-        answer = json.loads(self._guest.post("/setup/execute", {"command": command}))
-        if answer.get("returncode") != 0:
-            said = (answer.get("error") or answer.get("output") or "").strip()
+        answer = self._run({"command": command})
+        if answer.returncode != 0:
+            said = (answer.error or answer.output).strip()
             raise SetupFailedError(number, kind, said.splitlines()[-1] if said else "failed")
+
+    def _run(self, parameters: dict[str, Any]) -> Ran:
+        """Have a command run inside, to its end.
+
+        Raises:
+            DesktopLostError: its server answers with something else.
+        """
+        data = self._guest.post("/setup/execute", parameters)
+        try:
+            return msgspec.json.decode(data, type=Ran)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise DesktopLostError(f"/setup/execute was answered with nonsense: {error}") from error
 
     def _launch(self, number: int, kind: str, parameters: dict[str, Any]) -> None:
         launch = Launch(self._desktop)
@@ -256,12 +276,14 @@ class Setup:
     def _returncode(self) -> int | None:
         """How the program that was launched last has ended; None while it runs, or nobody knows."""
         try:
-            status = json.loads(self._guest.get("/setup/launched")).get("returncode")
+            status = msgspec.json.decode(self._guest.get("/setup/launched"), type=Ran).returncode
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
         except GuestRefusedError as error:
             if error.status != http.client.NOT_FOUND:
                 raise
             return None  # OSWorld's own server does not say
-        return status if isinstance(status, int) else None
+        return status
 
     def _substitute(self, value: Any) -> Any:
         """Replace OSWorld's placeholders in every string."""
@@ -275,12 +297,12 @@ class Setup:
         return value
 
 
-def _is_as_wanted(answer: dict[str, Any], wanted: dict[str, Any]) -> bool:
+def _is_as_wanted(answer: Ran, wanted: dict[str, Any]) -> bool:
     """Whether a command ended as its step asks, which without a wish is with status 0."""
     if not wanted:
-        return answer.get("returncode") == 0
+        return answer.returncode == 0
     return bool(
-        ("returncode" in wanted and answer.get("returncode") == wanted["returncode"])
-        or ("stdout" in wanted and str(wanted["stdout"]) in str(answer.get("output")))
-        or ("stderr" in wanted and str(wanted["stderr"]) in str(answer.get("error")))
+        ("returncode" in wanted and answer.returncode == wanted["returncode"])
+        or ("stdout" in wanted and str(wanted["stdout"]) in answer.output)
+        or ("stderr" in wanted and str(wanted["stderr"]) in answer.error)
     )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import cast
 
 import msgspec
 import pytest
 
-from envs_node.actors.desktop.errors import SetupFailedError
+from envs_node.actors.desktop.errors import DesktopLostError, SetupFailedError
 from envs_node.actors.desktop.guest.answer import RefusedError
 from envs_node.actors.desktop.guest.programs import Launches, execute
-from envs_node.actors.desktop.setup import SETUP_TYPES, check_setup
+from envs_node.actors.desktop.guestclient import HttpGuest
+from envs_node.actors.desktop.readiness import Watched
+from envs_node.actors.desktop.setup import SETUP_TYPES, Setup, check_setup
 from envs_node.messages.tasks import Task
 from tests.fakes_desktop import make_task
 
@@ -122,3 +125,26 @@ def test_a_check_that_calls_what_pyautogui_lacks_here_is_refused() -> None:
     said = refusal(msgspec.structs.replace(task, json=json.dumps(whole).encode()))
 
     assert said.startswith("set-up step 0 (execute of postconfig): calls pyautogui.alert")
+
+
+class Babbling:
+    """A guest's server that answers every request with the same words."""
+
+    def __init__(self, words: bytes) -> None:
+        self._words = words
+
+    def post(self, path: str, parameters: object) -> bytes:
+        return self._words
+
+    get = post
+
+
+@pytest.mark.parametrize(
+    "words", [b"", b"[]", b'"x"', b"\xff", b"{", b'{"returncode": "0"}', b"[" * 100_000]
+)
+def test_a_server_that_talks_nonsense_loses_the_desktop_and_does_not_crash_it(words: bytes) -> None:
+    task = make_task(("execute", {"command": ["true"]}))
+    guest, desktop = cast(HttpGuest, Babbling(words)), cast(Watched, None)
+
+    with pytest.raises(DesktopLostError, match="/setup/execute was answered with nonsense"):
+        Setup(task, guest, desktop, (1280, 720)).run()
