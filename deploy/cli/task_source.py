@@ -14,7 +14,7 @@ from envs_node.deploy.tasks.bundle import bundled_tasks
 from envs_node.deploy.tasks.cache import FileCache
 from envs_node.deploy.tasks.imported import tree_files
 from envs_node.deploy.tasks.load import inspect_each, inspect_tasks, load_tasks
-from envs_node.deploy.tasks.needs import TaskNeeds, judge_needs
+from envs_node.deploy.tasks.needs import TaskNeeds, judge_needs, missing_applications
 from envs_node.deploy.tasks.quarantine import (
     BUNDLED,
     Quarantined,
@@ -24,7 +24,7 @@ from envs_node.deploy.tasks.quarantine import (
 from envs_node.deploy.tasks.template import Split
 from envs_node.messages.base import EnvsError
 from envs_node.messages.tasks import Task
-from envs_node.policy.tasks import Inspection, is_infeasible, unsupported_reason
+from envs_node.policy.tasks import is_infeasible, unsupported_reason
 
 _BUNDLED: tuple[Split, ...] = ("train", "validation", "held-out")
 
@@ -109,13 +109,10 @@ def _with_applications(tasks: tuple[Task, ...], source: str) -> tuple[Task, ...]
     Raises:
         TasksError: none is.
     """
-    cache = FileCache()
     lacking: dict[str, tuple[str, ...]] = {}
     for task in tasks:
-        missing = judge_needs(Inspection(file=task.id, task=task, lacks=()), cache).missing
-        ways_out = tuple(item.way_out for item in missing if item.kind == "application")
-        if ways_out:
-            lacking[task.id] = ways_out
+        if missing := missing_applications(task):
+            lacking[task.id] = tuple(item.way_out for item in missing)
     kept = tuple(task for task in tasks if task.id not in lacking)
     mend = " and ".join(dict.fromkeys(way for ways in lacking.values() for way in ways))
     if lacking and not kept:

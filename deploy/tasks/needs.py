@@ -13,6 +13,7 @@ import msgspec
 from envs_node.actors.desktop.errors import SetupFailedError
 from envs_node.actors.desktop.setup import check_setup
 from envs_node.deploy.tasks.cache import FileCache
+from envs_node.messages.tasks import Task
 from envs_node.policy.task_files import wanted_files
 from envs_node.policy.task_lacks import Lack
 from envs_node.policy.tasks import Inspection, is_infeasible, task_json
@@ -134,6 +135,17 @@ def judge_needs(
         files=len(wanted),
         cached=sum(1 for file in wanted if cache.find(file.url) is not None),
     )
+
+
+def missing_applications(
+    task: Task, find_program: Callable[[str], str | None] = shutil.which
+) -> tuple[Missing, ...]:
+    """The applications of a task that are not here.
+
+    Args:
+        find_program: where a program is; None when it is not here.
+    """
+    return tuple(_of_programs(task_json(task), find_program))
 
 
 def count_needs(needs: Iterable[TaskNeeds]) -> dict[str, Counter[Status]]:
