@@ -3,7 +3,6 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.NOTPARALLEL:
 
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check --root-user-action=ignore

@@ -124,10 +124,6 @@ class Post:
         """Send to names that start with this prefix by this transport; "" takes all others."""
         self._routes[prefix] = transport
 
-    def remove_route(self, prefix: str) -> None:
-        """Forget a route, if it is there."""
-        self._routes.pop(prefix, None)
-
     def go_on_from(self, time_ns: int) -> None:
         """Never stamp an earlier time than this: a journal that goes on has reached it.
 

@@ -18,7 +18,7 @@ from envs_node.actors.room import Room
 from envs_node.actors.search.actor import SearchActor, SearchHeard
 from envs_node.messages.base import ActorName, BranchId, Envelope, EnvsError, Message
 from envs_node.messages.desktop import Configure
-from envs_node.messages.journal import Entry, JournalWriter, Record, read_journal, read_live
+from envs_node.messages.journal import Entry, JournalWriter, Record, read_live
 from envs_node.messages.lifecycle import ActorFailed
 from envs_node.messages.propose import Propose
 from envs_node.messages.search import (
@@ -78,15 +78,6 @@ def thin(message: Message) -> Message:
                 message, state=msgspec.structs.replace(state, observation=observation)
             )
     return message
-
-
-def entries_of(actor: ActorName, journal: Path, *, strict: bool = True) -> Iterator[Entry]:
-    """All entries of one actor, in order; none when there is no journal yet."""
-    if not any(journal.glob("*.journal*")):
-        return
-    for entry in read_journal(journal, strict=strict):
-        if entry.actor == actor:
-            yield entry
 
 
 def read_pasts(journal: Path, only: ActorName | None = None) -> dict[ActorName, list[Record]]:

@@ -133,11 +133,11 @@ class _Rest:
     def watch(self) -> float:
         """Look on until the picture is still; the seconds of rest so far."""
         stillness = self._desktop.wait_still()
-        used_ms, is_running = self._desktop.work()
+        used_ms, _ = self._desktop.work()
         now = time.monotonic()
         allowed_ms = _TICK_MS + _SHARE / _crowd() * (now - self._looked) * 1000
         is_same = stillness.settled and stillness.frame == self._frame
-        if not is_same or is_running or used_ms - self._used_ms > allowed_ms:
+        if not is_same or used_ms - self._used_ms > allowed_ms:
             self._since = now
         self._looked, self._frame, self._used_ms = now, stillness.frame, used_ms
         return now - self._since

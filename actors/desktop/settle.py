@@ -167,12 +167,15 @@ def wait_still(
     while True:
         time.sleep(_POLL_S)
         asked_ms = elapsed_ms()
+        # Before the picture is asked for: on a busy host whoever answered still waits to sleep.
+        is_resting = settling.is_still(asked_ms, quiet.quiet_ms, work)
+        rested = settling.frame
         frame = digest()
         settling.see(elapsed_ms(), frame, work)
         if settling.frame != asked_for:
             quiet, asked_for = find_quiet(), settling.frame
         # What was drawn while we looked came before the end of the look, and may have missed it.
-        is_still = settling.is_still(asked_ms, quiet.quiet_ms, work)
+        is_still = is_resting and settling.frame == rested
         if is_still or asked_ms >= quiet.cap_ms:
             return Stillness(
                 settled=is_still, settle_ms=round(asked_ms), frame=settling.frame, quiet=quiet,

@@ -12,15 +12,8 @@ from envs_node.deploy.cli.console import show, watching
 from envs_node.deploy.cli.report import as_text
 from envs_node.deploy.cli.run import RunVerb, run_here
 from envs_node.deploy.cli.task_source import find_tasks
-from envs_node.deploy.cli.verb import (
-    require_checker,
-    run_path,
-)
-from envs_node.deploy.config import (
-    Config,
-    ConfigError,
-    check_config,
-)
+from envs_node.deploy.cli.verb import require_checker, run_path
+from envs_node.deploy.config import Config, ConfigError, check_config
 from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.summary import EvalSummary, Summary, summarise_eval
 from envs_node.messages.tasks import Task

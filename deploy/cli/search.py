@@ -10,27 +10,13 @@ from typing import Annotated
 import tyro
 
 from envs_node import __version__
-from envs_node.deploy.cli.console import (
-    complain,
-    run_until_interrupted,
-    show,
-    tell,
-    watching,
-)
+from envs_node.deploy.cli.console import complain, run_until_interrupted, show, tell, watching
 from envs_node.deploy.cli.report import as_text
 from envs_node.deploy.cli.run import RunVerb, run_here
 from envs_node.deploy.cli.task_source import find_tasks, without_infeasible
-from envs_node.deploy.cli.verb import (
-    require_checker,
-    run_path,
-)
+from envs_node.deploy.cli.verb import require_checker, run_path
 from envs_node.deploy.conduct import conduct_at, run_request
-from envs_node.deploy.config import (
-    Config,
-    ConfigError,
-    check_config,
-    load_config,
-)
+from envs_node.deploy.config import Config, ConfigError, check_config, load_config
 from envs_node.deploy.resume import settings_to_go_on
 from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.summary import Summary, summarise_search

@@ -16,7 +16,7 @@ from envs_node.deploy.tasks.imported import tree_files
 from envs_node.deploy.tasks.load import inspect_each, inspect_tasks, load_tasks
 from envs_node.deploy.tasks.needs import TaskNeeds, judge_needs, missing_applications
 from envs_node.deploy.tasks.quarantine import (
-    BUNDLED,
+    QUARANTINE,
     Quarantined,
     quarantine_of,
     read_quarantine,
@@ -52,8 +52,9 @@ def find_tasks(
         tasks = _read_tasks(source, checker)
     if quarantined:
         return tasks
+    folder = admission_folder(source)
     is_ours = is_bundled(source)
-    out = read_quarantine(BUNDLED) if is_ours else quarantine_of(folder_of(Path(source)))
+    out = read_quarantine(folder / QUARANTINE) if is_ours else quarantine_of(folder)
     return _without(tasks, out, source)
 
 
@@ -125,9 +126,11 @@ def _with_applications(tasks: tuple[Task, ...], source: str) -> tuple[Task, ...]
     return kept
 
 
-def folder_of(path: Path) -> Path:
-    """Where the gate's lists lie of tasks at this path."""
-    return path if path.is_dir() else path.parent
+def admission_folder(source: str) -> Path:
+    """Where the gate's lists lie: beside the tasks, and of bundled ones where one works."""
+    if is_bundled(source):
+        return Path(f"admission-{source}")
+    return Path(source) if Path(source).is_dir() else Path(source).parent
 
 
 def _without(

@@ -17,16 +17,8 @@ from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.checker_origin import CheckerSettings
 from envs_node.deploy.cli.console import show, tell
-from envs_node.deploy.cli.task_source import (
-    folder_of,
-    is_bundled,
-    read_all_tasks,
-)
-from envs_node.deploy.cli.verb import (
-    Verb,
-    require_checker,
-    require_host,
-)
+from envs_node.deploy.cli.task_source import admission_folder, read_all_tasks
+from envs_node.deploy.cli.verb import Verb, require_checker, require_host
 from envs_node.deploy.config import ConfigError, DesktopSettings
 from envs_node.deploy.logs import keep_logs
 from envs_node.deploy.sweep import owning
@@ -76,7 +68,7 @@ class Admit(Verb, frozen=True, kw_only=True):
     """How many at once."""
     report: Path | None = None
     """Where report and quarantine list go: beside the tasks, or `admission-<set>` for bundled ones.
-    Searches look beside the tasks."""
+    Searches look there; where another folder is given, they do not."""
     checker: CheckerSettings = CheckerSettings()
     anew: bool = False
     """Try what was tried before, too."""
@@ -89,7 +81,7 @@ class Admit(Verb, frozen=True, kw_only=True):
                 raise ConfigError(f"{name} is {value}; it must be between 1 and {_COUNT_MAX}")
         source = require_checker(self.checker.name)
         tasks, lacks = read_all_tasks(self.tasks, self.instances, self.task_seed, source)
-        folder = self.report or _folder_of(self.tasks)
+        folder = self.report or admission_folder(self.tasks)
         require_host(folder, DesktopSettings())
         folder.mkdir(parents=True, exist_ok=True)
         known = {} if self.anew else read_records(folder)
@@ -101,12 +93,11 @@ class Admit(Verb, frozen=True, kw_only=True):
         if records:
             tell(f"{len(records)} of {len(tasks)} were tried before; --anew tries them again")
         left = [task for task in tasks if task.sha256 not in records]
-        try:
-            for record in self._admit(left, source):
-                records[record.task_sha256] = record
-                append_record(folder, record)
-        finally:  # searches obey what was found before it was stopped, too
-            write_lists(folder, records.values(), lacks)
+        write_lists(folder, records.values(), lacks)
+        for record in self._admit(left, source):
+            records[record.task_sha256] = record
+            append_record(folder, record)
+            write_lists(folder, records.values(), lacks)  # it may be killed at any moment
         bad = [record for record in records.values() if not record.is_admitted]
         undecided = sum(record.is_undecided for record in bad)
         found = Admitted(
@@ -166,12 +157,6 @@ def _said(record: Admission) -> str:
     if record.is_undecided:
         return f"undecided ({record.reason}): see `envs-node doctor`, and try it again"
     return f"quarantined: {record.reason}"
-
-
-def _folder_of(source: str) -> Path:
-    if is_bundled(source):
-        return Path(f"admission-{source}")
-    return folder_of(Path(source))
 
 
 def _is_as_good(record: Admission, checker: str, verb: Admit) -> bool:

@@ -20,8 +20,6 @@ from envs_node.messages.base import EnvsError
 RECORDS, REPORT, QUARANTINE = "admission.jsonl", "admission.md", "quarantine.jsonl"
 _PARTS = ("files", "gold")
 """Where a task's own files lie, which may have any name."""
-BUNDLED = Path(__file__).with_name(QUARANTINE)
-"""Of the bundled tasks."""
 
 
 class QuarantineError(EnvsError):

@@ -15,7 +15,7 @@ _LOOPBACK = "127.0.0.1"
 _RAN = {"status": "success", "output": "", "error": "", "returncode": 0}
 _TREE = '<desktop-frame xmlns:st="https://accessibility.ubuntu.example.org/ns/state"/>'
 _HOME = {"type": "directory", "name": "user", "children": []}
-_SAYS: dict[str, object] = {
+EMPTY: dict[str, object] = {
     "/terminal": {"output": "", "status": "success"},
     "/accessibility": {"AT": _TREE},
     "/execute": _RAN,
@@ -29,6 +29,7 @@ _SAYS: dict[str, object] = {
     "/desktop_path": {"desktop_path": "/home/user/Desktop"},
     "/list_directory": {"directory_tree": _HOME},
 }
+"""What a desktop answers to OSWorld's requests, by path, when nothing is on it."""
 
 
 class _Nothing(http.server.BaseHTTPRequestHandler):
@@ -40,7 +41,7 @@ class _Nothing(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer."""
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        said = _SAYS.get(self.path)
+        said = EMPTY.get(self.path)
         body = json.dumps({"error": "nothing here"} if said is None else said).encode()
         self.send_response(404 if said is None else 200)
         self.send_header("Content-Length", str(len(body)))

@@ -15,7 +15,7 @@ from envs_node.actors.post import Post
 from envs_node.deploy.conduct import run_request
 from envs_node.deploy.config import Config
 from envs_node.deploy.head import RunRefusedError
-from envs_node.deploy.journals import entries_of, is_journalled, open_recorder, thin
+from envs_node.deploy.journals import is_journalled, open_recorder, thin
 from envs_node.deploy.parts import PROPOSER, HeadParts
 from envs_node.deploy.replay import ReplayError, replay_run
 from envs_node.deploy.run_folder import RunChangedError, RunFolder, RunFolderError
@@ -76,10 +76,6 @@ def test_what_a_policy_saw_is_kept_by_its_signature() -> None:
     assert thin(kept) == kept
 
 
-def test_a_run_without_a_journal_has_no_past(tmp_path: Path) -> None:
-    assert list(entries_of(ActorName("search/x"), tmp_path)) == []
-
-
 async def test_a_run_that_was_stopped_goes_on_to_its_end(tmp_path: Path) -> None:
     brief = Config(search=msgspec.structs.replace(SETTINGS, lease_ms=1000))
     node = FakeNode(tmp_path, config=brief)
@@ -121,8 +117,11 @@ async def test_time_does_not_go_back_over_a_restart_though_the_wall_clock_was_se
         _, folder = await again.finish("r-1")
 
     for task in TASKS:
-        heard = entries_of(ActorName(f"search/{task.id}"), folder.journal)
-        times = [e.envelope.time_ns for e in heard if e.kind == "heard" and e.envelope]
+        times = [
+            e.envelope.time_ns
+            for e in read_journal(folder.journal)
+            if (e.actor, e.kind) == (f"search/{task.id}", "heard") and e.envelope
+        ]
         assert len(times) > 10
         assert times == sorted(times)
     assert (await replay_run(folder)).differences == ()
@@ -187,7 +186,7 @@ async def test_a_question_of_an_onlooker_is_not_journalled(tmp_path: Path) -> No
         await recorder.heard(asked)
         await recorder.answered(asked, Progress(tasks=(), is_over=False))
 
-    assert list(entries_of(search, tmp_path / "journal")) == []
+    assert list(read_journal(tmp_path / "journal")) == []
 
 
 @pytest.mark.parametrize("run", ["../away", "/away", "a/b", "..", ".", ""])

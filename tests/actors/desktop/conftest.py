@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -24,18 +25,16 @@ def launcher() -> Iterator[Launcher]:
 @pytest.fixture
 def sandbox(launcher: Launcher) -> Iterator[Sandbox]:
     """A desktop, closed in the end."""
-    sandbox = Sandbox(launcher)
-    yield sandbox
-    sandbox.close()
+    with closing(Sandbox(launcher)) as sandbox:
+        yield sandbox
 
 
 @pytest.fixture(scope="module")
 def neighbour(launcher: Launcher) -> Iterator[Sandbox]:
     """A desktop beside the hostile one."""
-    sandbox = Sandbox(launcher, SMALL)
-    sandbox.reset(open_task("xterm"))
-    yield sandbox
-    sandbox.close()
+    with closing(Sandbox(launcher, SMALL)) as sandbox:
+        sandbox.reset(open_task("xterm"))
+        yield sandbox
 
 
 @pytest.fixture
@@ -45,15 +44,14 @@ def hostile(launcher: Launcher, neighbour: Sandbox) -> Iterator[Sandbox]:
     Afterwards the host is as before, the neighbour acts as always, and a reset makes the
     desktop a good one again: what broke was the desktop, and nothing else.
     """
-    sandbox = Sandbox(launcher, SMALL)
-    sandbox.reset(open_task("xterm"))
-    before = look_at_host(launcher)
-    yield sandbox
-    began_s = time.monotonic()
-    seen = neighbour.act(Type(text="x"))
-    assert time.monotonic() - began_s < ACT_S
-    assert seen.settled
-    assert sandbox.reset(open_task("xterm")).elements
-    assert sandbox.act(Type(text="x")).settled
-    sandbox.close()
+    with closing(Sandbox(launcher, SMALL)) as sandbox:
+        sandbox.reset(open_task("xterm"))
+        before = look_at_host(launcher)
+        yield sandbox
+        began_s = time.monotonic()
+        seen = neighbour.act(Type(text="x"))
+        assert time.monotonic() - began_s < ACT_S
+        assert seen.settled
+        assert sandbox.reset(open_task("xterm")).elements
+        assert sandbox.act(Type(text="x")).settled
     assert look_at_host(launcher) == before

@@ -148,6 +148,22 @@ def test_the_slowest_application_says_how_long_to_wait_and_a_stranger_is_slow(
     assert found.cap_ms > 3 * quiet_ms
 
 
+def test_the_server_that_still_waits_to_sleep_after_its_answer_is_not_at_work() -> None:
+    """On a busy host it is left runnable for some ms; asking every 8 ms, we saw it so for ever."""
+    answered_s = [0.0]
+
+    def digest() -> str:
+        answered_s[0] = time.monotonic()
+        return "a"
+
+    stillness = wait_still(
+        digest, lambda: quiet(100), lambda: (0.0, time.monotonic() - answered_s[0] < 0.004)
+    )
+
+    assert stillness.settled
+    assert stillness.settle_ms < 1000
+
+
 def test_a_still_picture_is_not_believed_while_programs_work() -> None:
     used_ms = itertools.count(0, 100)
     window = quiet(20, cap_ms=250)

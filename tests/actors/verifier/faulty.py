@@ -17,24 +17,11 @@ import threading
 import time
 from typing import NoReturn
 
+from envs_node.deploy.tasks.stubs import EMPTY
+
 FAULTS = ("dead", "500", "frozen", "slow", "truncating", "empty")
 LATE_FAULTS = ("late-dead", "late-500", "late-frozen", "late-truncating")
 _PORTS = (5000, 8080)
-_RUN = {"status": "success", "output": "", "error": "", "returncode": 0}
-_TREE = '<desktop-frame xmlns:st="https://accessibility.ubuntu.example.org/ns/state"/>'
-_FOLDER = {"type": "directory", "name": "user", "children": []}
-_NOTHING: dict[str, tuple[int, object]] = {
-    "/terminal": (200, {"output": "", "status": "success"}),
-    "/accessibility": (200, {"AT": _TREE}),
-    "/execute": (200, _RUN),
-    "/setup/execute": (200, _RUN),
-    "/setup/launch": (200, "launched"),
-    "/setup/open_file": (200, "opened"),
-    "/setup/upload": (200, "uploaded"),
-    "/screen_size": (200, {"width": 1920, "height": 1080}),
-    "/desktop_path": (200, {"desktop_path": "/home/user/Desktop"}),
-    "/list_directory": (200, {"directory_tree": _FOLDER}),
-}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -53,8 +40,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         Handler.asked += 1
         is_late = self.fault.startswith("late-")
         fault = "empty" if is_late and Handler.asked == 1 else self.fault.removeprefix("late-")
-        status, body = _NOTHING.get(self.path, (404, {"error": "nothing here"}))
-        data = json.dumps(body).encode()
+        said = EMPTY.get(self.path)
+        status = 404 if said is None else 200
+        data = json.dumps({"error": "nothing here"} if said is None else said).encode()
         if fault == "dead":
             self._reset()
         elif fault == "500":

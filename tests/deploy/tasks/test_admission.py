@@ -170,6 +170,21 @@ def test_runs_leave_out_what_is_quarantined_until_it_is_changed_or_they_are_told
     assert len(find_tasks(str(tmp_path), 1, 0, checker)) == 2
 
 
+def test_what_the_gate_says_of_a_bundled_set_holds_where_it_ran(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checker = read_checker(checker_folder())
+    monkeypatch.chdir(tmp_path)
+    tasks = find_tasks("train", 1, 0, checker)
+    bad = msgspec.structs.replace(RECORD, task_id=tasks[0].id, task_sha256=tasks[0].sha256)
+    Path("admission-train").mkdir()
+
+    write_lists(Path("admission-train"), [bad], ())
+
+    assert find_tasks("train", 1, 0, checker) == tasks[1:]
+    assert find_tasks("train", 1, 0, checker, quarantined=True) == tasks
+
+
 def test_trying_one_task_leaves_the_others_of_its_folder_in_quarantine(tmp_path: Path) -> None:
     other = msgspec.structs.replace(RECORD, task_id="b", task_sha256="2")
     mended = msgspec.structs.replace(RECORD, is_admitted=True, task_sha256="3")
