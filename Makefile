@@ -37,7 +37,7 @@ test-rest:
 	$(VENV)/bin/pytest $(PYTEST_ARGS) --ignore=tests/actors/desktop tests || [ $$? -eq 5 ]
 
 test-slow: setup-test
-	$(VENV)/bin/pytest -m slow $(PYTEST_ARGS)
+	$(MAKE) --no-print-directory -j2 test-desktops test-rest PYTEST_ARGS="-m slow $(PYTEST_ARGS)"
 
 chaos: setup
 	$(VENV)/bin/python -m tests.chaos $(CHAOS_ARGS)
