@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 Json = dict[str, object]
 
 HOME = "/home/user"
@@ -11,6 +13,17 @@ def upload(*names: str, folder: str = HOME) -> Json:
     """A set-up step that puts input files into a folder of the desktop."""
     files = [{"local_path": f"files/{name}", "path": f"{folder}/{name}"} for name in names]
     return {"type": "upload_file", "parameters": {"files": files}}
+
+
+def upload_tree(paths: Iterable[str], folder: str = HOME) -> tuple[Json, ...]:
+    """Set-up steps that put input files into a folder, those with folders in their paths below it.
+
+    The task's own files have the paths' last parts for names.
+    """
+    return tuple(
+        upload(name, folder=f"{folder}/{within}" if within else folder)
+        for within, _, name in (path.rpartition("/") for path in paths)
+    )
 
 
 def launch(*command: str) -> Json:

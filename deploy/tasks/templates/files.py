@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from envs_node.deploy.tasks import words
 from envs_node.deploy.tasks.evaluators import lists
-from envs_node.deploy.tasks.osworld import HOME, compare, launch, upload
+from envs_node.deploy.tasks.osworld import HOME, compare, launch, upload_tree
 from envs_node.deploy.tasks.template import ClickOn, Instance, OracleStep, Split, Template
 from envs_node.messages.actions import Finish, Key, Type
 
@@ -23,13 +23,9 @@ def _instance(
     instruction: str, before: Iterable[str], after: Iterable[str], steps: Iterable[OracleStep]
 ) -> Instance:
     """The folder holds files at first, and must hold `after` and nothing else at last."""
-    uploads = []
-    for path in before:
-        folder, _, name = path.rpartition("/")
-        uploads.append(upload(name, folder=f"{_FOLDER}/{folder}" if folder else _FOLDER))
     return Instance(
         instruction=instruction,
-        config=(*uploads, launch("thunar", _FOLDER)),
+        config=(*upload_tree(before, _FOLDER), launch("thunar", _FOLDER)),
         evaluator=lists(_FOLDER, after),
         oracle=(*steps, Finish()),
         files={path.rpartition("/")[2]: _TEXT for path in before},

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from envs_node.deploy.tasks import documents, words
 from envs_node.deploy.tasks.documents import Cell
 from envs_node.deploy.tasks.evaluators import lists
-from envs_node.deploy.tasks.osworld import HOME, Json, compare, launch, upload
+from envs_node.deploy.tasks.osworld import HOME, Json, compare, launch, upload_tree
 from envs_node.deploy.tasks.template import (
     ClickOn,
     Instance,
@@ -38,13 +38,9 @@ def _instance(
     gold: Mapping[str, bytes] | None = None,
 ) -> Instance:
     """Two applications; the second is on top at first. Files named `work/…` lie in that folder."""
-    uploads = []
-    for path in files:
-        folder, _, name = path.rpartition("/")
-        uploads.append(upload(name, folder=f"{HOME}/{folder}" if folder else HOME))
     return Instance(
         instruction=instruction,
-        config=(*uploads, *launches),
+        config=(*upload_tree(files), *launches),
         evaluator=evaluator,
         oracle=(*steps, Finish()),
         files={path.rpartition("/")[2]: data for path, data in files.items()},

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from envs_node.deploy.tasks import words
 from envs_node.deploy.tasks.evaluators import lists
-from envs_node.deploy.tasks.osworld import HOME, Json, compare, launch, prints, upload
+from envs_node.deploy.tasks.osworld import HOME, Json, compare, launch, prints, upload_tree
 from envs_node.deploy.tasks.template import Instance, OracleStep, Split, Template
 from envs_node.messages.actions import Finish, Key, Type
 
@@ -22,16 +22,12 @@ def _instance(
     gold: Mapping[str, bytes] | None = None,
 ) -> Instance:
     """Files lie in the home folder, those with a folder in their name below it."""
-    uploads = []
-    for path in files:
-        folder, _, name = path.rpartition("/")
-        uploads.append(upload(name, folder=f"{HOME}/{folder}" if folder else HOME))
     steps: list[OracleStep] = []
     for command in commands:
         steps += [Type(text=command), Key(keys=("enter",))]
     return Instance(
         instruction=instruction,
-        config=(*uploads, launch("xterm")),
+        config=(*upload_tree(files), launch("xterm")),
         evaluator=evaluator,
         oracle=(*steps, Finish()),
         files={path.rpartition("/")[2]: data for path, data in files.items()},
