@@ -180,6 +180,7 @@ def check_config(config: Config) -> None:
         ("search.looks_max", search.looks_max, 1, 100),
         ("search.leaves_task_max", search.leaves_task_max, 1, 100_000),
         ("search.successes_task_max", search.successes_task_max, 1, 10_000),
+        ("search.certify_replays", search.certify_replays, 1, 100),
         ("search.actions_task_max", search.actions_task_max, 1, 10_000_000),
         ("search.steps_max", search.steps_max, 1, 200),
         ("search.lease_ms", search.lease_ms, 1000, 3_600_000),

@@ -172,8 +172,9 @@ def _consequence(leaf: LeafReached, verdict: Verdict, leaves: Sequence[LeafReach
         return "It counts in no rate, no weight and no memory of failures, and is not fitted on."
     is_success = verdict.verdict == "success"
     if leaf.kind == "certify":
-        kept = "The success was kept as certified."
-        return kept if is_success else "The success was not reproduced by this path."
+        if not is_success:
+            return "The success was not reproduced by this path."
+        return "The success was reproduced; after search.certify_replays in a row it is certified."
     if leaf.kind == "rollout":
         return "It counts in the policy's success rate."
     if is_success:

@@ -116,6 +116,9 @@ class SearchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Judged leaves a task may spend, certifications apart."""
     successes_task_max: int = 3
     """Distinct certified successes after which a task is let go."""
+    certify_replays: int = 1
+    """Replays on fresh desktops, one after another, that must all succeed before a success counts
+    as certified."""
     actions_task_max: int = 200
     steps_max: int = 10
     lease_ms: int = 20_000

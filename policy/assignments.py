@@ -35,12 +35,14 @@ class Assignments:
         is_greedy: bool = False,
         temperature: float = 0.0,
         source: LeafReached | None = None,
+        reproduced: int = 0,
         start: Signature | None = None,
     ) -> Branch:
         """Make a branch.
 
         Args:
             number: the look or the rollout that it is.
+            reproduced: how often its source was before.
             start: what was seen before the prefix, unless its source says so.
         """
         self._count += 1
@@ -69,7 +71,7 @@ class Assignments:
         )
         seed = _seed_of(settings.seed, self._task.id, kind, origin_of(assign), number)
         assign = msgspec.structs.replace(assign, seed=seed)
-        return Branch(assign=assign, number=number, source=source)
+        return Branch(assign=assign, number=number, source=source, reproduced=reproduced)
 
 
 def origin_of(assign: Assign) -> tuple[str, ...]:

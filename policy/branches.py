@@ -83,6 +83,8 @@ class Branch(msgspec.Struct, kw_only=True):
     """Whom it was lent to last."""
     source: LeafReached | None = None
     """Of a certification: the success it must reproduce."""
+    reproduced: int = 0
+    """Of a certification: how often that was done before."""
     losses: int = 0
     """How often it broke by a cause of its own."""
     interruptions: int = 0

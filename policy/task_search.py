@@ -42,6 +42,7 @@ RETRY_MS = 200
 _RETRY_MS_MAX = 5_000
 """While the policy rests; what needs no policy may be there to be done earlier."""
 _ANSWERS_MAX = 4096
+_ASK: tuple[BranchKind, ...] = ("explore", "rollout")
 _LAPSED = "the lease is over: the branch is another's now"
 _UNHEARD = "its desktop was not heard of in time"
 
@@ -204,7 +205,7 @@ class TaskSearch:
     def _choose(self, now_ns: int) -> Branch | None:
         rests = self._policy.rests(now_ns)
         waiting = self._branches.take(
-            now_ns, lambda branch: not (rests and _needs_policy(branch.assign.kind))
+            now_ns, lambda branch: not (rests and branch.assign.kind in _ASK)
         )
         if waiting is not None:
             return waiting
@@ -315,7 +316,7 @@ class TaskSearch:
             return self._refuse(report, why, now_ns)
         self._branches.end(report.branch_id, report.lease)
         self.tally.add_leaf(report, branch.number, is_broken=is_broken)
-        self._learn_price(report)
+        self._price.learn(report.cost)
         if is_broken:
             self._broken(branch, report, now_ns)
         else:
@@ -338,7 +339,7 @@ class TaskSearch:
             self._gated(report)
         elif report.kind == "certify":
             if is_success:
-                self._admit(report, branch, is_certified=True)
+                self._reproduced(report, branch)
             else:
                 self._certify_failed(branch)
         else:
@@ -369,6 +370,16 @@ class TaskSearch:
             return
         self._branches.put(self._assignments.make("certify", prefix=prefix, source=report))
 
+    def _reproduced(self, report: LeafReached, branch: Branch) -> None:
+        count = branch.reproduced + 1
+        if count == self._settings.certify_replays:
+            self._admit(report, branch, is_certified=True)
+            return
+        again = self._assignments.make(
+            "certify", prefix=branch.assign.prefix, source=branch.source, reproduced=count
+        )
+        self._branches.put(again)
+
     def _certify_failed(self, branch: Branch) -> None:
         source = branch.source
         assert source is not None, "a certification has its success"
@@ -387,14 +398,3 @@ class TaskSearch:
             success_rate=self.tally.success_rate(),
             is_certified=is_certified,
         )
-
-    def _learn_price(self, report: LeafReached) -> None:
-        cost = report.cost
-        steps = cost.new_actions + cost.replayed_actions
-        if cost.reset_ms:
-            steps_ms = cost.act_ms + cost.replay_ms + cost.propose_ms
-            self._price.learn(reset_ms=cost.reset_ms, steps=steps, steps_ms=steps_ms)
-
-
-def _needs_policy(kind: BranchKind) -> bool:
-    return kind in ("explore", "rollout")

@@ -8,7 +8,7 @@ import msgspec
 
 from envs_node.messages.base import BranchId
 from envs_node.messages.desktop import Signature
-from envs_node.messages.search import Bucket, PrefixStep
+from envs_node.messages.search import BranchCost, Bucket, PrefixStep
 from envs_node.policy.agreement import agreed
 
 Path = tuple[str, ...]
@@ -59,10 +59,14 @@ class Price(msgspec.Struct, kw_only=True):
         """Expected cost of a branch that strikes off at this depth."""
         return self.reset_ms + self.step_ms * (depth + self.remainder_steps)
 
-    def learn(self, *, reset_ms: int, steps: int, steps_ms: int) -> None:
-        """Take in the measured cost of a branch."""
-        self.reset_ms += 0.2 * (reset_ms - self.reset_ms)
+    def learn(self, cost: BranchCost) -> None:
+        """Take in the measured cost of a branch that had a fresh desktop."""
+        if not cost.reset_ms:
+            return
+        self.reset_ms += 0.2 * (cost.reset_ms - self.reset_ms)
+        steps = cost.new_actions + cost.replayed_actions
         if steps:
+            steps_ms = cost.act_ms + cost.replay_ms + cost.propose_ms
             self.step_ms += 0.2 * (steps_ms / steps - self.step_ms)
             self.remainder_steps += 0.2 * (steps - self.remainder_steps)
 

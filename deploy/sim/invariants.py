@@ -97,20 +97,27 @@ def _check_ledger(outcome: Outcome, trajectories: tuple[Trajectory, ...]) -> Ite
     yield from (
         f"doubled: {key} is kept {count} times" for key, count in paths.items() if count > 1
     )
-    certified: Counter[str] = Counter()
+    reproduced: Counter[str] = Counter()
+    strayed: set[str] = set()
     for record in watch.tasks.values():
         for leaf in record.accepted.values():
-            if leaf.kind == "certify" and _verdict(leaf) == "success":
+            if leaf.kind == "certify":
                 name = trajectory_id(record.task.sha256, _path(leaf))
-                if name not in certified:
-                    certified[name] += 1
-                if name not in kept or not kept[name].is_certified:
-                    yield f"lost: the success of {leaf.branch_id} is not in the ledger"
+                reproduced[name] += _verdict(leaf) == "success"
+                if _verdict(leaf) == "failure":
+                    strayed.add(name)
+    wanted = outcome.settings.search.certify_replays
+    for name, count in reproduced.items():
+        is_kept = name in kept and kept[name].is_certified
+        is_in_a_row = wanted == 1 or name not in strayed
+        if count >= wanted and is_in_a_row and not is_kept:
+            yield f"lost: the success {name}, reproduced {count} times, is not in the ledger"
     for trajectory in trajectories:
         if watch.true_verdict(watch.tasks[trajectory.task_id], trajectory.steps) != "success":
             yield f"{trajectory.id} of {trajectory.task_id} is in the ledger, and is a failure"
-        if trajectory.is_certified and trajectory.id not in certified:
-            yield f"{trajectory.id} of {trajectory.task_id} is in the ledger, and nobody found it"
+        if trajectory.is_certified and reproduced[trajectory.id] < wanted:
+            count = reproduced[trajectory.id]
+            yield f"{trajectory.id} of {trajectory.task_id} is certified after {count} replays"
     distinct = Counter(t.task_id for t in trajectories if t.is_certified)
     for task in outcome.progress.tasks if outcome.progress is not None else ():
         if task.distinct != distinct[task.task_id]:

@@ -172,6 +172,38 @@ def test_a_certification_that_fails_is_tried_whole_and_then_kept_as_not_certifie
     assert (progress.uncertified, progress.certified, progress.distinct) == (1, 0, 0)
 
 
+def test_a_success_counts_once_it_was_reproduced_as_often_in_a_row_as_is_asked_for() -> None:
+    search = make_search(msgspec.structs.replace(SETTINGS, certify_replays=3))
+    pass_gate(search)
+    report(search, lent(search))
+
+    replays = []
+    for _ in range(3):
+        assert admit_all(search) == ()
+        replays.append(lent(search))
+        report(search, replays[-1])
+
+    assert {replay.kind for replay in replays} == {"certify"}
+    assert len({replay.prefix for replay in replays}) == 1
+    assert len({replay.branch_id for replay in replays}) == 3
+    (trajectory,) = admit_all(search)
+    assert trajectory.is_certified
+    assert lent(search).kind == "explore"
+
+
+def test_a_success_that_is_reproduced_only_now_and_then_is_not_certified() -> None:
+    search = make_search(msgspec.structs.replace(SETTINGS, certify_replays=3))
+    pass_gate(search)
+    report(search, lent(search))
+
+    report(search, lent(search))
+    report(search, lent(search))
+    report(search, lent(search), verdict=FAILED)
+
+    (trajectory,) = admit_all(search)
+    assert not trajectory.is_certified
+
+
 def test_the_next_branch_strikes_off_where_the_policy_agreed_most() -> None:
     search = make_search()
     pass_gate(search)

@@ -10,7 +10,7 @@ from envs_node.messages.actions import Type
 from envs_node.messages.base import BranchId
 from envs_node.messages.desktop import Signature
 from envs_node.messages.propose import Proposal
-from envs_node.messages.search import Bucket
+from envs_node.messages.search import BranchCost, Bucket
 from envs_node.policy.tree import Price, Rank, Tree
 from tests.fakes import signature_of
 
@@ -103,7 +103,7 @@ def test_a_price_grows_with_depth_and_learns_from_what_was_paid() -> None:
     assert price.of(4) > before
 
     for _ in range(60):
-        price.learn(reset_ms=100, steps=2, steps_ms=20)
+        price.learn(BranchCost(reset_ms=100, new_actions=2, act_ms=20))
 
     assert math.isclose(price.of(3), 100 + 10 * (3 + 2), rel_tol=0.01)
 
@@ -111,6 +111,6 @@ def test_a_price_grows_with_depth_and_learns_from_what_was_paid() -> None:
 def test_a_branch_without_steps_teaches_the_price_of_a_reset_only() -> None:
     price = Price()
 
-    price.learn(reset_ms=1000, steps=0, steps_ms=0)
+    price.learn(BranchCost(reset_ms=1000))
 
     assert (price.reset_ms, price.step_ms, price.remainder_steps) == (1800.0, 500.0, 4.0)

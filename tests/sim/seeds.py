@@ -46,7 +46,9 @@ def settings_of(seed: int) -> SimSettings:
             idle_rate=0.1 if is_mixed else 0.0,
             fragile_rate=0.2 if is_mixed else 0.0,
         ),
-        search=TIGHT if is_tight else FREE,
+        search=msgspec.structs.replace(
+            TIGHT if is_tight else FREE, certify_replays=3 if seed % 5 == 2 else 1
+        ),
         faults=chance.choice((MILD, HARSH, times(HARSH, 2), times(HARSH, 4))),
         storm_s=120.0,
         keeps_branches=seed % 5 == 0,

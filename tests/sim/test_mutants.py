@@ -120,7 +120,7 @@ def searching(
 MUTANTS = {
     "unfenced": (SimParts(make_search=searching(TaskSearch, ForgivingLeases)), "is taken, but"),
     "blaming": (SimParts(make_search=searching(BlamingSearch, LeaseTable)), "verdicts of failure"),
-    "doubling": (SimParts(open_store=DoublingStore), "nobody found it"),
+    "doubling": (SimParts(open_store=DoublingStore), "is certified after 0 replays"),
 }
 SLOW_MUTANTS = {
     "hasty": (SimParts(make_search=searching(TaskSearch, HastyLeases)), "while"),
