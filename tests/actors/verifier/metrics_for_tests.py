@@ -162,6 +162,11 @@ def forging(result: Any) -> float:
     return 0.0
 
 
+def evaluating(result: Any) -> float:
+    """Run what the desktop says."""
+    return float(eval(result) == [])  # noqa: S307 - what comes of it is the test
+
+
 def lent(result: Any) -> float:
     """Tell whether this process is somebody whom the host lends the desktop's owner."""
     assert os.stat(os.environ["HOME"]).st_uid == os.getuid(), "its home is another's"

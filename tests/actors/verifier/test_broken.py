@@ -130,7 +130,7 @@ def test_a_broken_task_has_its_class_and_harms_nothing(checker, guest, make_task
 
 
 @pytest.mark.parametrize("name", PAYLOADS)
-def test_what_a_guest_says_and_osworld_evaluates_harms_nothing(
+def test_what_a_desktop_says_and_a_metric_evaluates_harms_nothing(
     checker, guest, make_task, read, port, tmp_path_factory, name
 ):
     mark = tmp_path_factory.mktemp("host") / "mark"
