@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -162,9 +164,15 @@ def forging(result: Any) -> float:
     return 0.0
 
 
-def evaluating(result: Any) -> float:
-    """Run what the desktop says."""
-    return float(eval(result) == [])  # noqa: S307 - what comes of it is the test
+def importing(result: Any) -> float:
+    """Import what the desktop says, as one of OSWorld's metrics does."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "said.py"
+        path.write_text(f"value = {result}")
+        spec = importlib.util.spec_from_file_location("said", path)
+        said = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(said)
+    return float(said.value == [])
 
 
 def lent(result: Any) -> float:

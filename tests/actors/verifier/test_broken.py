@@ -105,7 +105,7 @@ def _next_is_right(checker: Checker, guest: Guest, make_task: Any) -> tuple[str,
 def test_every_broken_task_is_tried():
     names = {path.stem for path in BROKEN.glob("*.json")}
 
-    assert names == {*REFUSED, *AT_RESET, *JUDGED, "evaluates-a-payload"}
+    assert names == {*REFUSED, *AT_RESET, *JUDGED, "imports-a-payload"}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -129,8 +129,14 @@ def test_a_broken_task_has_its_class_and_harms_nothing(checker, guest, make_task
     assert checker.starts == starts, "the same zygote judges on"
 
 
+def test_a_payload_is_run_where_a_metric_imports_it(checker, guest, read):
+    guest.write(RESULT, b"[1].clear() or []")
+
+    assert checker.verify(read("imports-a-payload"), guest.pid, "DONE").verdict == "success"
+
+
 @pytest.mark.parametrize("name", PAYLOADS)
-def test_what_a_desktop_says_and_a_metric_evaluates_harms_nothing(
+def test_what_a_desktop_says_and_a_metric_imports_harms_nothing(
     checker, guest, make_task, read, port, tmp_path_factory, name
 ):
     mark = tmp_path_factory.mktemp("host") / "mark"
@@ -140,7 +146,7 @@ def test_what_a_desktop_says_and_a_metric_evaluates_harms_nothing(
     guest.write(RESULT, payload.encode())
     starts = checker.starts
 
-    said = checker.verify(read("evaluates-a-payload"), guest.pid, "DONE")
+    said = checker.verify(read("imports-a-payload"), guest.pid, "DONE")
 
     guest.write(RESULT, b"right\n")
     assert said.verdict != "success" or name == "kills all"
