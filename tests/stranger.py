@@ -87,7 +87,10 @@ def main() -> None:
         accounts[path] = text
     become_stranger(int(words[0]), accounts)
     own = {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
-    environment = {"HOME": HOME, "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", **own}
+    name = f"stranger-{words[0]}"  # after which pytest names its folder, which must be one's own
+    environment = {
+        "HOME": HOME, "USER": name, "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", **own
+    }  # fmt: skip
     os.execve(words[1], words[1:], environment)
 
 

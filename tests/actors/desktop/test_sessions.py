@@ -17,7 +17,6 @@ from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.actors.desktop.session import Session
 from envs_node.messages.actions import Key, Move, Type
-from envs_node.policy.compare import compare
 from tests.actors.desktop.looking import inside, numbers_inside, wait_until
 from tests.fakes_desktop import open_task
 
@@ -158,6 +157,7 @@ def test_gnome_opens_on_its_windows_shows_its_panel_and_looks_the_same_twice(
         overview = sandbox.act(Key(keys=("super",)))
         names = {element.name for element in overview.elements}
         back = sandbox.act(Key(keys=("esc",)))
+        went_on = sandbox.act(Type(text="y"))
     finally:
         sandbox.close()
 
@@ -166,7 +166,10 @@ def test_gnome_opens_on_its_windows_shows_its_panel_and_looks_the_same_twice(
     assert {"Activities", "System"} <= {element.name for element in seen.elements}
     assert "Show Applications" in names
     assert "Show Applications" not in {element.name for element in back.elements}
-    assert compare(back.signature, typed.signature)[0] in ("equal", "masked")
+    assert back.signature.windows == typed.signature.windows
+    assert back.signature.focus == typed.signature.focus
+    # GTK draws the caret again now and then at once, else with the next key.
+    assert "xyalpha" in [element.value for element in went_on.elements]
 
 
 def test_a_desktop_whose_gnome_shell_has_died_is_lost(launcher: Launcher) -> None:
