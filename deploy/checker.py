@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -24,7 +26,7 @@ from envs_node.messages.base import EnvsError
 
 INSTALL_TIMEOUT_S = 1800
 _REQUIREMENTS = Path(__file__).resolve().parent / "checker-requirements.txt"
-_STAMP = "envs-node.installed"
+_STAMP, _LOCK = "envs-node.installed", "envs-node.lock"
 _DISTRIBUTION = "desktop_env"
 _UNFINISHED = ".new-"
 _FREE_BYTES_MIN = 2 * 1024**3
@@ -102,6 +104,14 @@ def install_checker(
     if is_checker_installed(folder, origin):
         return CheckerInstalled(folder=folder, is_new=False, wall_s=time.monotonic() - began)
     _check_space(folder)
+    with _alone_in(folder, tell):
+        is_new = not is_checker_installed(folder, origin)
+        if is_new:
+            _install(folder, origin, tell)
+    return CheckerInstalled(folder=folder, is_new=is_new, wall_s=time.monotonic() - began)
+
+
+def _install(folder: Path, origin: Origin, tell: Callable[[str], None]) -> None:
     tell(f"creating the checker's environment in {folder}")
     is_shared = folder != checker_folder() and is_checker_installed(checker_folder())
     venv = [sys.executable, "-m", "venv", *(["--without-pip"] if is_shared else []), str(folder)]
@@ -134,7 +144,25 @@ def install_checker(
     except (CheckerMissingError, CheckerUnreadableError) as error:
         raise CheckerInstallError(f"{origin.told.label()} is no checker: {error}") from error
     (folder / _STAMP).write_text(_digest(origin) + "\n", encoding="ascii")
-    return CheckerInstalled(folder=folder, is_new=True, wall_s=time.monotonic() - began)
+
+
+@contextmanager
+def _alone_in(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Let no other process install into this environment meanwhile; wait for one that does."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / _LOCK).open("ab")
+    except OSError as error:
+        raise CheckerInstallError(
+            f"{folder} cannot be made: {error.strerror}; give another folder"
+        ) from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            tell(f"another process installs into {folder}: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _ours() -> Origin:

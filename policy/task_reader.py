@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
 from typing import Any
 
 import msgspec
@@ -15,7 +16,9 @@ _SLEEP_MAX_S = 600
 """Of one set-up step; OSWorld's longest is 20."""
 _FILE = re.compile(r"(files|gold)(/[A-Za-z0-9_ ()+,=@-][A-Za-z0-9._ ()+,=@-]*)+")
 _NAME = re.compile(r"(?!\.$)[^\x00-\x1f\x7f]+")
-_NAME_BYTES_MAX = 255
+_NAME_BYTES_MAX = 200
+"""Of 255 that a file system takes: OSWorld's checker puts a digest of 37 before some."""
+_PATH_BYTES_MAX = 1000
 _COMMANDS = ("launch", "execute", "command")
 _TEXTS = {"open": "path", "activate_window": "window_name", "close_window": "window_name"}
 _SOURCES = {"download": "url", "upload_file": "local_path"}
@@ -149,6 +152,8 @@ class TaskReader:
             self.expect(file, dict, f"{field}[{index}]")
             for key in (source, "path"):
                 self.expect(file.get(key), str, f"{field}[{index}].{key}")
+            if not all(part in ("", ".") or _is_name(part) for part in file["path"].split("/")):
+                self.refuse(f"{field}[{index}].path", f"{_shown(file['path'])} is no path of files")
 
     def _check_command(self, command: Any, field: str) -> None:
         if not isinstance(command, str):
@@ -236,7 +241,8 @@ class TaskReader:
         for dest in listed(config.get("dest")):
             if str(dest).startswith("/") or ".." in str(dest).split("/"):
                 self.refuse(f"{field}.dest", f"{dest!r} leaves the checker's cache folder")
-            if not all(_is_name(part) for part in str(dest).split("/")):
+            is_short = len(str(dest).encode(errors="replace")) <= _PATH_BYTES_MAX
+            if not is_short or not all(_is_name(part) for part in str(dest).split("/")):
                 self.refuse(f"{field}.dest", f"{_shown(dest)} is no file name")
 
     def _check_times(self, rules: Any, field: str) -> None:
@@ -267,6 +273,7 @@ class TaskReader:
     def _check_destinations(self, evaluator: dict[str, Any]) -> None:
         """Refuse two different files under one name: the first would be compared with itself."""
         taken: dict[str, tuple[str, str]] = {}
+        folders: dict[str, str] = {}
         for field in ("result", "expected"):
             for config in listed(evaluator.get(field)):
                 if not isinstance(config, dict):
@@ -274,6 +281,7 @@ class TaskReader:
                 pairs = zip(listed(config.get("dest")), listed(config.get("path")), strict=False)
                 for dest, path in pairs:
                     source = (str(config.get("type")), str(path))
+                    folders |= {str(above): str(dest) for above in PurePosixPath(str(dest)).parents}
                     first = taken.setdefault(str(dest), source)
                     if first != source and "cloud_file" in (first[0], source[0]):
                         self.refuse(
@@ -281,6 +289,11 @@ class TaskReader:
                             f"dest {dest!r} is taken by {first[0]} {first[1]} already, so OSWorld "
                             "would compare that file with itself: give them different names",
                         )
+        for dest in taken:
+            if dest in folders:
+                self.refuse(
+                    "evaluator", f"dest {dest!r} is a file, and the folder of {folders[dest]!r}"
+                )
 
     def _known(self, name: Any, known: frozenset[str], field: str, kind: str) -> None:
         self.expect(name, str, field)

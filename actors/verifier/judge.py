@@ -7,6 +7,7 @@ would hide: in whose part an exception arose, and through its guard every reques
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import importlib
 import json
@@ -120,14 +121,10 @@ def _evidence(cache: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for path in sorted(cache.rglob("*"))[:_EVIDENCE_MAX]:
         if path.is_file() and not path.is_symlink():
-            data = path.read_bytes()
-            rows.append(
-                {
-                    "name": str(path.relative_to(cache)),
-                    "sha256": hashlib.sha256(data).hexdigest(),
-                    "bytes": len(data),
-                }
-            )
+            name, size_bytes, digest = str(path.relative_to(cache)), path.stat().st_size, ""
+            with contextlib.suppress(PermissionError):  # the metric may have closed it
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            rows.append({"name": name, "sha256": digest, "bytes": size_bytes})
     return rows
 
 

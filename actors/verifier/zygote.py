@@ -155,7 +155,8 @@ def _judging_child(order: dict[str, Any], answer_fd: int, setup: dict[str, Any])
 
 
 def _write(answer_fd: int, outcome: dict[str, Any]) -> None:
-    data = json.dumps(outcome).encode() + b"\n"
+    # A file's name, or what was raised, may hold what is no Unicode.
+    data = json.dumps(outcome, ensure_ascii=False).encode(errors="replace") + b"\n"
     while data:
         data = data[os.write(answer_fd, data) :]
 

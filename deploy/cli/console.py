@@ -48,6 +48,21 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+@contextmanager
+def ending_alike() -> Iterator[None]:
+    """Let SIGTERM end what goes on as Ctrl-C does, with its clean-up."""
+
+    def interrupt(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is interrupt:  # else who was stopped is deaf by now
+            signal.signal(signal.SIGTERM, before)
+
+
 def run_until_interrupted(
     main: Callable[[], Awaitable[ResultT]],
     hint: str,

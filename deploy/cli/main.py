@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from envs_node import __version__
 from envs_node.deploy.cli import (
     checker,
     criu,
@@ -32,7 +33,7 @@ from envs_node.deploy.cli import (
     token,
     verdict,
 )
-from envs_node.deploy.cli.console import Interrupted, complain
+from envs_node.deploy.cli.console import Interrupted, complain, ending_alike, show
 from envs_node.deploy.cli.demo import Demo
 from envs_node.deploy.conduct import RunLostError
 from envs_node.deploy.config import Config, load_config
@@ -54,12 +55,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     _fill_standard_streams()
 
     def run() -> int:
+        if arguments == ["--version"]:
+            show(__version__, f"envs-node {__version__}", as_json=False)
+            return 0
         verbs = _verbs(load_config(_config_path(arguments)))
         return int(
             tyro.cli(verbs, prog="envs-node", description=_DESCRIPTION, args=arguments).run()
         )
 
-    sys.exit(status_of(run))
+    with ending_alike():
+        code = status_of(run)
+    sys.exit(code)
 
 
 def status_of(run: Callable[[], int]) -> int:
@@ -72,7 +78,7 @@ def status_of(run: Callable[[], int]) -> int:
         complain(str(error))
         code = 1
     except KeyboardInterrupt:
-        complain("stopped by a signal before anything was started")
+        complain("stopped by a signal")
         code = 1
     except EnvsError as error:
         complain(str(error))

@@ -86,11 +86,11 @@ class PlanVerb(Verb, frozen=True, kw_only=True):
         self._check_numbers()
         mix = read_mix(self.app_mix)
         if self.measure:
-            with owning("plan"), keep_logs(node="plan"):
+            with keep_logs(node="plan"), owning("plan"):
                 return self._measure(mix)
         profiles = read_profiles(self.profiles)
         if self.check:
-            with owning("plan"), keep_logs(node="plan"):
+            with keep_logs(node="plan"), owning("plan"):
                 checked = check_here(profiles, mix, self.desktops)
             show(checked, _checked_text(checked), as_json=self.json)
             return int(checked.unsaved > 0)

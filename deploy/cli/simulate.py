@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-import signal
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -64,7 +61,7 @@ class Simulate(Verb, frozen=True, kw_only=True):
     def run(self) -> int:
         """Simulate; 1 when something is wrong."""
         reports = []
-        with owning("simulate", scratch_in=memory_folder()), _ending_alike():
+        with owning("simulate", scratch_in=memory_folder()):
             laboratory = Laboratory(Path(tempfile.gettempdir()))
             for settings in self._given() if self.settings else map(self._drawn, self._seeds()):
                 trial = laboratory.attempt(settings, tell=_Story(settings.seed).tell)
@@ -104,16 +101,6 @@ class Simulate(Verb, frozen=True, kw_only=True):
         )
         check_settings(settings)
         return settings
-
-
-@contextmanager
-def _ending_alike() -> Iterator[None]:
-    """Let SIGTERM end it as Ctrl-C does, with nothing left in memory."""
-    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class _Story:

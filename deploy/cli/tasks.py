@@ -96,5 +96,8 @@ TasksVerbs = (
     | Annotated[Check, tyro.conf.subcommand("check")]
     | Annotated[Fetch, tyro.conf.subcommand("fetch")]
     | Annotated[Admit, tyro.conf.subcommand("admit")]
-    | Annotated[CacheVerbs, tyro.conf.subcommand("cache")]
+    | Annotated[
+        CacheVerbs,
+        tyro.conf.subcommand("cache", description="Look at the files that were fetched."),
+    ]
 )

@@ -16,7 +16,7 @@ from envs_node.actors.desktop.launcher import Launcher
 from envs_node.actors.desktop.sandbox import Sandbox
 from envs_node.actors.verifier.vocabulary import CheckerSource
 from envs_node.deploy.checker_origin import CheckerSettings
-from envs_node.deploy.cli.console import show, tell
+from envs_node.deploy.cli.console import Interrupted, show, tell
 from envs_node.deploy.cli.task_source import admission_folder, read_all_tasks
 from envs_node.deploy.cli.verb import Verb, require_checker, require_host
 from envs_node.deploy.config import ConfigError, DesktopSettings
@@ -94,10 +94,14 @@ class Admit(Verb, frozen=True, kw_only=True):
             tell(f"{len(records)} of {len(tasks)} were tried before; --anew tries them again")
         left = [task for task in tasks if task.sha256 not in records]
         write_lists(folder, records.values(), lacks)
-        for record in self._admit(left, source):
-            records[record.task_sha256] = record
-            append_record(folder, record)
-            write_lists(folder, records.values(), lacks)  # it may be killed at any moment
+        try:
+            for record in self._admit(left, source):
+                records[record.task_sha256] = record
+                append_record(folder, record)
+                write_lists(folder, records.values(), lacks)  # it may be killed at any moment
+        except KeyboardInterrupt as stop:
+            hint = "run it again: what was tried need not be tried anew"
+            raise Interrupted(f"stopped by a signal; {hint}") from stop
         bad = [record for record in records.values() if not record.is_admitted]
         undecided = sum(record.is_undecided for record in bad)
         found = Admitted(
@@ -128,7 +132,7 @@ class Admit(Verb, frozen=True, kw_only=True):
             finally:
                 gates.put(gate)
 
-        with owning("admit"), keep_logs(node="admit"), ExitStack() as stack:
+        with keep_logs(node="admit"), owning("admit"), ExitStack() as stack:
             launcher = stack.enter_context(Launcher())
             pool = ThreadPoolExecutor(self.desktops)
             stack.callback(pool.shutdown, wait=True)

@@ -168,8 +168,7 @@ class Gate:
             if fault:
                 break
         scores = tuple(verdict.score for verdict in verdicts)
-        numbers = [score for score in scores if score is not None]
-        if not fault and max(numbers) - min(numbers) > _SCORES_APART:
+        if not fault and not _are_alike(scores):
             fault = f"not the same each time: scores {', '.join(map(_shown, scores))}"
         said = fault or f"{verdicts[0].verdict}, score {_shown(scores[0])}"
         return Finding(
@@ -204,6 +203,14 @@ class Gate:
             if verdict.verdict != "infra":
                 return verdict
         return verdict
+
+
+def _are_alike(scores: Sequence[float | None]) -> bool:
+    """Whether a task scored the same each time; a checker that raises gives no score."""
+    numbers = [score for score in scores if score is not None]
+    if len(numbers) < len(scores):
+        return not numbers
+    return max(numbers) - min(numbers) <= _SCORES_APART
 
 
 def _fault_of_nothing(verdict: Verdict) -> str:

@@ -19,7 +19,6 @@ from envs_node.messages.base import EnvsError
 
 RECORDS, REPORT, QUARANTINE = "admission.jsonl", "admission.md", "quarantine.jsonl"
 _PARTS = ("files", "gold")
-"""Where a task's own files lie, which may have any name."""
 
 
 class QuarantineError(EnvsError):
@@ -126,12 +125,25 @@ def quarantine_of(folder: Path) -> dict[str, Quarantined]:
     Raises:
         QuarantineError: a list cannot be read.
     """
-    folder = folder.resolve()
-    below = sorted(path for path in folder.rglob(QUARANTINE) if path.parent.name not in _PARTS)
     found: dict[str, Quarantined] = {}
-    for path in (*(above / QUARANTINE for above in folder.parents), *below):
-        found |= read_quarantine(path)
+    for start in {folder.absolute(), folder.resolve()}:
+        for above in start.parents:
+            found |= read_quarantine(above / QUARANTINE)
+    seen: set[str] = set()
+    for here, folders, files in os.walk(folder, followlinks=True):
+        real = os.path.realpath(here)
+        if real in seen or _is_of_a_task(Path(here)):
+            folders.clear()
+            continue
+        seen.add(real)
+        if QUARANTINE in files:
+            found |= read_quarantine(Path(here) / QUARANTINE)
     return found
+
+
+def _is_of_a_task(folder: Path) -> bool:
+    """Whether a task's own files lie there, which may have any name."""
+    return folder.name in _PARTS and folder.parent.with_name(f"{folder.parent.name}.json").exists()
 
 
 def _report(records: Iterable[Admission], unread: Sequence[str] = ()) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -198,6 +199,21 @@ def test_an_environment_whose_making_was_killed_is_completed(
     names = {path.relative_to(ours) for path in (ours / "numpy").rglob("*.py")}
     assert names == {path.relative_to(its) for path in (its / "numpy").rglob("*.py")}
     assert list(its.glob(".new-*")) == []
+
+
+def test_two_that_install_at_once_make_one_whole_environment(checkout: Path, tmp_path: Path):
+    folder, origin = tmp_path / "mine", find_origin("", checkout, "mine")
+    told: list[str] = []
+
+    with ThreadPoolExecutor(2) as pool:
+        futures = [pool.submit(install_checker, folder, told.append, origin=origin) for _ in "ab"]
+        done = [future.result() for future in futures]
+
+    assert sorted(made.is_new for made in done) == [False, True]
+    assert any(line.startswith("another process installs into") for line in told)
+    (ours,), (its,) = (f.glob("lib/python3*/site-packages") for f in (checker_folder(), folder))
+    names = {path.relative_to(ours) for path in (ours / "numpy").rglob("*.py")}
+    assert names == {path.relative_to(its) for path in (its / "numpy").rglob("*.py")}
 
 
 def test_nothing_of_an_earlier_checker_stays_under_the_name_of_another(

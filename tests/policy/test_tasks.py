@@ -285,7 +285,8 @@ def test_public_tasks_are_read_as_they_are():
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "a//b", "a/./b", "a/", "a\0b", "a\nb", "x" * 256, "\u00fc" * 128]
+    "name",
+    ["", ".", "a//b", "a/./b", "a/", "a\0b", "a\nb", "x" * 201, "\u00fc" * 101, "a/" * 500 + "b"],
 )
 @pytest.mark.parametrize("place", ["result", "expected"])
 def test_what_is_no_file_name_is_refused_as_a_destination(place: str, name: str) -> None:
@@ -293,6 +294,23 @@ def test_what_is_no_file_name_is_refused_as_a_destination(place: str, name: str)
 
     with pytest.raises(TaskError, match=rf"evaluator\.{place}\.dest: .* is no file name"):
         read_task(msgspec.json.encode(_evaluator(**{place: getter})), FILES, KNOWN, file="t.json")
+
+
+def test_a_file_that_is_the_folder_of_another_is_refused() -> None:
+    evaluator = _evaluator(result={**VM, "dest": "a"}, expected={**GOLD, "dest": "a/b"})
+
+    with pytest.raises(TaskError, match="dest 'a' is a file, and the folder of 'a/b'"):
+        read_task(msgspec.json.encode(evaluator), FILES, KNOWN, file="t.json")
+
+
+@pytest.mark.parametrize("path", ["/home/user/a\0b", "/home/user/" + "x" * 240])
+@pytest.mark.parametrize("place", ["config", "postconfig"])
+def test_a_path_that_no_file_can_have_is_refused(place: str, path: str) -> None:
+    sent = {"type": "download", "parameters": {"files": [{"url": "https://a.org/a", "path": path}]}}
+    task = _evaluator() | {"config": [sent]} if place == "config" else _evaluator(postconfig=[sent])
+
+    with pytest.raises(TaskError, match=rf"{place}\[0\].*path: .* is no path of files"):
+        read_task(msgspec.json.encode(task), FILES, KNOWN, file="t.json")
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,18 @@ def tampering(result: Any) -> float:
     return 0.0
 
 
+def closing(result: Any) -> float:
+    """Let nobody read the result again."""
+    Path(result).chmod(0)
+    return 1.0
+
+
+def oddly_naming(result: Any) -> float:
+    """Make a file of which the name is no Unicode, and say so."""
+    Path(os.fsdecode(bytes(Path(result).parent) + b"/\xff")).touch()
+    raise ValueError(os.fsdecode(b"\xff"))
+
+
 def nan(result: Any) -> float:
     """Return no number."""
     return float("nan")

@@ -122,6 +122,8 @@ def test_a_frozen_desktop_is_infra_at_the_deadline(checker, desktop, make_task):
         ("who", "success", 1.0, ""),
         ("stranger", "unsupported", None, "the checker needs the network: 127.0.0.1:6000"),
         ("forging", "failure", 0.0, ""),
+        ("closing", "success", 1.0, ""),
+        ("oddly_naming", "failure", None, "checker raised ValueError: ?"),
     ],
 )
 def test_whatever_a_metric_does_is_a_verdict(

@@ -74,3 +74,35 @@ def test_a_search_ends_cleanly_and_resume_goes_on(tmp_path: Path, how: signal.Si
     assert len({found.path for found in kept}) == len(kept)
     assert sum(found.is_certified for found in kept) == summary["distinct"]
     assert (run / "summary.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)],
+    ids=["term", "kill-9"],
+)
+def test_a_gate_that_is_ended_leaves_nothing_and_goes_on(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    task = next(t for t in bundled_tasks("train", 1) if t.template == "xterm-make-folder")
+    write_tasks(tmp_path / "tasks", (task,))
+    mounted = mounts()
+
+    with Node(tmp_path, "first", "tasks", "admit", "tasks") as first:
+        wait_until(lambda: len(descendants(first.process.pid)) > 10, 60, "a desktop")
+        below = descendants(first.process.pid)
+        first.process.send_signal(how)
+        status = first.process.wait(timeout=30)
+        story = first.story()
+
+    assert status == (1 if how == signal.SIGTERM else -signal.SIGKILL), story
+    assert ("run it again: what was tried" in story) == (how == signal.SIGTERM)
+    assert "Traceback" not in story
+    wait_until(lambda: not alive(below), 5, f"the end of {len(below)} processes")
+    assert mounts() <= mounted
+
+    with Node(tmp_path, "second", "tasks", "admit", "tasks", "--json") as second:
+        status = second.process.wait(timeout=150)
+        assert status == 0, second.story()
+
+    assert msgspec.json.decode(second.output())["admitted"] == 1

@@ -106,6 +106,15 @@ def test_a_score_that_is_another_each_time_keeps_a_task_out(gate: Gate) -> None:
     assert record.reason.startswith("do nothing: not the same each time: scores 0.")
 
 
+def test_a_checker_that_raises_each_time_on_what_was_not_done_is_no_fault(gate: Gate) -> None:
+    task = with_evaluator("check_gnome_favorite_apps", ["echo", "nothing here"], {"expected": []})
+
+    record = gate.admit(task, None)
+
+    assert record.is_admitted, record.reason
+    assert record.findings[-1].scores == (None, None)
+
+
 def test_what_cannot_be_set_up_is_kept_out_as_that_and_not_as_vacuous(gate: Gate) -> None:
     changed = json.loads(FOLDER.json)
     changed["config"].append({"type": "execute", "parameters": {"command": ["no-such-program"]}})
@@ -214,6 +223,26 @@ def test_a_list_holds_for_the_folders_above_and_below(
 
     with pytest.raises(TasksError, match="quarantined"):
         find_tasks(str(tmp_path / searched), 1, 0, checker)
+
+
+@pytest.mark.parametrize(
+    ("admitted", "searched"), [("files", "files"), ("gold", "."), ("link", "."), (".", "link")]
+)
+def test_a_list_holds_whatever_its_folder_is_called_and_through_links(
+    tmp_path: Path, admitted: str, searched: str
+) -> None:
+    tree = tmp_path / "tree"
+    place = tree / admitted if admitted in ("files", "gold") else tmp_path / "elsewhere"
+    place.mkdir(parents=True)
+    tree.mkdir(exist_ok=True)
+    if "link" in (admitted, searched):
+        (tree / "link").symlink_to(place)
+    (place / "a.json").write_bytes(FOLDER.json)
+    bad = msgspec.structs.replace(RECORD, task_sha256=FOLDER.sha256)
+    write_lists(tree / admitted, [bad], ())
+
+    with pytest.raises(TasksError, match="quarantined"):
+        find_tasks(str(tree / searched), 1, 0, read_checker(checker_folder()))
 
 
 def test_two_gates_may_write_into_one_folder(tmp_path: Path) -> None:
