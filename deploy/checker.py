@@ -244,11 +244,15 @@ def _lines(command: list[str], way_out: str) -> Iterator[str]:
         errors="replace",
     ) as process:
         assert process.stdout is not None, "stdout was asked for as a pipe"
-        for line in process.stdout:
-            tail = [*tail[-7:], line.strip()]
-            if line.startswith("Collecting "):
-                yield line.split()[1]
-        code = process.wait(timeout=INSTALL_TIMEOUT_S)
+        try:
+            for line in process.stdout:
+                tail = [*tail[-7:], line.strip()]
+                if line.startswith("Collecting "):
+                    yield line.split()[1]
+            code = process.wait(timeout=INSTALL_TIMEOUT_S)
+        except KeyboardInterrupt:
+            process.terminate()
+            raise
     if code != 0:
         said = " / ".join(line for line in tail if "error" in line.lower()) or " / ".join(tail[-2:])
         raise CheckerInstallError(f"{' '.join(command[:4])} failed ({code}): {said}: {way_out}")

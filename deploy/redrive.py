@@ -85,7 +85,7 @@ def recorded_leaves(folder: RunFolder) -> Iterable[LeafReached]:
     Raises:
         JournalError: the journal is missing or damaged.
     """
-    return _leaves(read_journal(folder.journal, strict=False))
+    return _leaves(read_journal(folder.journal))
 
 
 def find_task(folder: RunFolder, leaf: LeafReached) -> Task:

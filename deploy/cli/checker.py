@@ -7,7 +7,12 @@ from typing import Annotated
 
 import tyro
 
-from envs_node.deploy.checker import checker_folder, install_checker, list_checkers
+from envs_node.deploy.checker import (
+    CheckerInstallError,
+    checker_folder,
+    install_checker,
+    list_checkers,
+)
 from envs_node.deploy.checker_origin import find_origin
 from envs_node.deploy.cli.console import show, tell
 from envs_node.deploy.cli.verb import Verb
@@ -56,8 +61,12 @@ class Where(Verb, frozen=True, kw_only=True):
 
     def run(self) -> int:
         """Print it."""
-        folder = str(checker_folder(self.name))
-        show(folder, folder, as_json=self.json)
+        folder = checker_folder(self.name)
+        if self.name and not folder.is_dir():
+            raise CheckerInstallError(
+                f"no checker is called {self.name!r}: `envs-node checker ls` lists them"
+            )
+        show(folder, str(folder), as_json=self.json)
         return 0
 
 

@@ -90,6 +90,9 @@ class Replay(Verb, frozen=True, kw_only=True):
         return 0 if is_same else 1
 
     def _step(self, journals: list[Path]) -> int:
+        own = self.folder / "journal"
+        if own in journals:  # a demo's folder holds the runs of its evals, too
+            journals = [own]
         if len(journals) > 1:
             inside = ", ".join(str(journal.parent) for journal in journals)
             raise RunFolderError(f"{self.folder} holds several runs; name one of {inside}")

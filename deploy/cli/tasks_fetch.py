@@ -56,8 +56,10 @@ class Fetch(Verb, frozen=True, kw_only=True):
 
     def run(self) -> int:
         """Fetch; status 1 if a file is missing in the end."""
-        if self.jobs < 1 or self.tries < 1 or self.file_mb < 1 or not self.file_s > 0:
-            raise FetchError("--jobs, --tries, --file-mb and --file-s start at 1")
+        for name in ("jobs", "tries", "file_mb", "file_s"):
+            if not getattr(self, name) >= 1:
+                flag = name.replace("_", "-")
+                raise FetchError(f"--{flag} is {getattr(self, name):g}; it must be at least 1")
         cache = FileCache(self.cache)
         inspections = inspect_tasks(self.tree, require_checker().vocabulary)
         tasks = [

@@ -324,3 +324,17 @@ def test_what_goes_on_with_nothing_is_refused(refuse: Refuse) -> None:
     assert "a desktop node has no runs to go on with" in refuse(
         "start", "--role", "desktop", "--head", "tcp://127.0.0.1:1", "--resume"
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("checker", "where", "--name", "nope"), "no checker is called 'nope'"),
+        (("tasks", "fetch", ".", "--jobs", "0"), "--jobs is 0; it must be at least 1"),
+        (("tasks", "fetch", ".", "--file-s", "nan"), "--file-s is nan; it must be at least 1"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_named(
+    refuse: Refuse, arguments: tuple[str, ...], said: str
+) -> None:
+    assert said in refuse(*arguments)

@@ -198,3 +198,15 @@ def test_a_folder_without_a_journal_is_refused_in_a_line(tmp_path: Path, call: C
 
     assert (code, out) == (2, "")
     assert "no journal" in story
+
+
+def test_a_verdict_that_was_altered_in_the_journal_is_not_told(tmp_path: Path, call: Call) -> None:
+    failed = msgspec.structs.replace(INFRA, verdict="failure")
+    folder = _folder(tmp_path / "r", _leaf("t-0#2", 7, failed))
+    (segment,) = folder.journal.glob("*.journal")
+    segment.write_bytes(segment.read_bytes().replace(b"failure", b"success"))
+
+    code, told, why = call("verdict", "ls", folder.path)
+
+    assert (code, told) == (2, "")
+    assert segment.name in why
