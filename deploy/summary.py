@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from envs_node import __version__
+from envs_node.deploy.run_folder import RunFolder
 from envs_node.messages.fit import FitReport
 from envs_node.messages.search import Progress, TaskProgress
 from envs_node.policy.statistics import Estimate, mean_over_tasks, pass_at_k, wilson
@@ -79,6 +81,26 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     eval_after: EvalSummary | None = None
     wall_s: dict[str, float] = {}
     """By phase."""
+
+
+def read_summary(folder: RunFolder) -> Summary:
+    """What a run was in numbers so far; hardly anything when it was stopped early."""
+    try:
+        return msgspec.json.decode(folder.summary.read_bytes(), type=Summary)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return Summary(run=folder.run, version=__version__)
+
+
+def with_search(summary: Summary, search: SearchSummary, wall_s: float) -> Summary:
+    """What else a run did stays when its search is resumed: a demo's fit, say.
+
+    Args:
+        wall_s: how long the search took this time.
+    """
+    took_s = {"search": 0.0} | summary.wall_s
+    for name in {"search", "all"} & took_s.keys():
+        took_s[name] = round(took_s[name] + wall_s, 1)
+    return msgspec.structs.replace(summary, search=search, wall_s=took_s)
 
 
 def summarise_search(progress: Progress, desktops: int) -> SearchSummary:

@@ -178,6 +178,7 @@ class Setup:
         self._values = {
             "{SCREEN_WIDTH}": size[0], "{SCREEN_HEIGHT}": size[1],
             "{SCREEN_WIDTH_HALF}": size[0] // 2, "{SCREEN_HEIGHT_HALF}": size[1] // 2,
+            "{CLIENT_PASSWORD}": "password",
         }  # fmt: skip
         self._guest = guest
         self._desktop = desktop

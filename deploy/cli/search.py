@@ -19,7 +19,7 @@ from envs_node.deploy.conduct import conduct_at, run_request
 from envs_node.deploy.config import Config, ConfigError, check_config, load_config
 from envs_node.deploy.resume import settings_to_go_on
 from envs_node.deploy.run_folder import RunFolder, write_json
-from envs_node.deploy.summary import Summary, summarise_search
+from envs_node.deploy.summary import Summary, read_summary, summarise_search, with_search
 from envs_node.messages.search import LossCause, Progress
 from envs_node.messages.tasks import Task
 
@@ -80,12 +80,10 @@ class Search(RunVerb, frozen=True, kw_only=True):
             folder, config = self._resumed(self.resume, config)
         began = time.monotonic()
         progress = self._conduct(folder, config, tasks)
-        summary = Summary(
-            run=folder.run,
-            version=__version__,
-            search=summarise_search(progress, max(progress.desktops, 1)),
-            wall_s={"search": round(time.monotonic() - began, 1)},
-        )
+        is_ours = self.resume is not None and not self.head
+        earlier = read_summary(folder) if is_ours else Summary(run=folder.run, version=__version__)
+        found = summarise_search(progress, max(progress.desktops, 1))
+        summary = with_search(earlier, found, time.monotonic() - began)
         if not self.head:
             write_json(folder.summary, summary)
         show(summary, as_text(summary), as_json=self.json)

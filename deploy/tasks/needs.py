@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -41,6 +42,9 @@ _WAYS_OUT = {
     "library": "leave it out, or install the package into the checker's environment",
     "file": "`envs-node tasks fetch`, or `envs-node tasks fetch --from FOLDER` without a network",
 }
+
+
+_SUDO = re.compile(r"\bsudo\b")
 
 
 class _Program(NamedTuple):
@@ -165,6 +169,7 @@ def _missing(
     if task is None:
         return
     yield from _of_programs(value, find_program)
+    yield from _of_rights(value)
     if not any(lack.kind in ("file", "web", "credentials") for lack in inspection.lacks):
         try:
             check_setup(task)
@@ -172,6 +177,22 @@ def _missing(
             yield Missing(
                 kind="setup", field="config", problem=str(error), way_out=_WAYS_OUT["setup"]
             )
+
+
+def _of_rights(value: Any) -> Iterator[Missing]:
+    evaluator = value.get("evaluator") or {}
+    lists = {"config": value.get("config"), "evaluator.postconfig": evaluator.get("postconfig")}
+    for name, steps in lists.items():
+        for index, step in enumerate(steps or []):
+            command = step["parameters"].get("command") or ""
+            text = command if isinstance(command, str) else " ".join(map(str, command))
+            if _SUDO.search(text):
+                yield Missing(
+                    kind="setup",
+                    field=f"{name}[{index}]",
+                    problem="runs sudo, and a desktop's user has no such right",
+                    way_out="leave it out, or drive it on a machine of OSWorld's",
+                )
 
 
 def _of_lack(lack: Lack) -> Missing:

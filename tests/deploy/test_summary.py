@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
+from envs_node import __version__
 from envs_node.deploy.cli.report import as_text
-from envs_node.deploy.summary import Summary, summarise_eval, summarise_search
+from envs_node.deploy.run_folder import RunFolder, write_json
+from envs_node.deploy.summary import (
+    Summary,
+    read_summary,
+    summarise_eval,
+    summarise_search,
+    with_search,
+)
 from envs_node.messages.base import TaskId
 from envs_node.messages.search import Progress, TaskProgress
 
@@ -114,3 +123,20 @@ def test_tasks_of_a_search_whose_branches_were_given_up_are_listed() -> None:
 
     assert found.tasks_lost == ("a-0",)
     assert "given up  in a-0" in as_text(Summary(run="r", version="1", search=found))
+
+
+def test_what_a_run_did_before_its_search_was_resumed_stays_in_its_summary(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    search = summarise_search(Progress(tasks=(), is_over=True), desktops=1)
+    assert read_summary(folder) == Summary(run=tmp_path.name, version=__version__)
+    nothing = Progress(tasks=(), is_over=True)
+    rates = summarise_eval(nothing, policy="p", rollouts=1, k=1)
+    before = Summary(
+        run="r", version="1", eval_before=rates, wall_s={"search": 3.0, "fit": 2.0, "all": 5.0}
+    )
+    write_json(folder.summary, before)
+
+    after = with_search(read_summary(folder), search, 1.04)
+
+    assert (after.eval_before, after.search) == (rates, search)
+    assert after.wall_s == {"search": 4.0, "fit": 2.0, "all": 6.0}

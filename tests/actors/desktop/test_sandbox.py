@@ -187,7 +187,7 @@ def test_a_failed_set_up_step_is_named(sandbox: Sandbox) -> None:
 
 
 def test_set_up_steps_run_in_order_with_the_screen_size_filled_in(sandbox: Sandbox) -> None:
-    script = "echo {SCREEN_WIDTH}x{SCREEN_HEIGHT_HALF} > /home/user/size.txt"
+    script = "echo {SCREEN_WIDTH}x{SCREEN_HEIGHT_HALF} {CLIENT_PASSWORD} > /home/user/size.txt"
 
     seen = sandbox.reset(
         make_task(
@@ -199,7 +199,7 @@ def test_set_up_steps_run_in_order_with_the_screen_size_filled_in(sandbox: Sandb
         )
     )
 
-    assert inside(sandbox, "/home/user/size.txt").read_text() == "1280x360\n"
+    assert inside(sandbox, "/home/user/size.txt").read_text() == "1280x360 password\n"
     assert wait_until(lambda: len(sandbox.windows()) == 1)
     assert "size.txt" in seen.signature.focus
 
