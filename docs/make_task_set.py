@@ -38,7 +38,7 @@ _HEAD = """# The templates of the bundled task set
 What they have in common is told in [The bundled tasks](tasks.md).
 
 *Steps* counts the actions of the solution, with `finish`. *Difficulty* is how often the built-in
-policy succeeds, one greedy rollout and four sampled ones, as `envs-node tasks grade` measured it:
+policy succeeds, one greedy rollout and two sampled ones, as `envs-node tasks grade` measured it:
 easy from half of them on, medium from a quarter, hard below, unsolved where none succeeds.
 The pictures show where a task starts.
 

@@ -64,7 +64,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True):
     """The application that it is about, and which stands for it where one must."""
     category: Category
     split: Split
-    """A validation or held-out template is never trained on; a train template has held-out
+    """A validation or held-out template is for measuring; a train template has held-out
     instances, too."""
     make: Callable[[random.Random], Instance]
     also: tuple[str, ...] = ()
