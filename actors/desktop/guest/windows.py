@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from typing import NamedTuple
 
 from envs_node.actors.desktop.guest.answer import Fields, RefusedError, failed, text_of
@@ -11,6 +12,7 @@ from envs_node.actors.desktop.guest.answer import Fields, RefusedError, failed, 
 _TIMEOUT_S = 10.0
 _TRIES = 5
 """So often windows are listed anew when one went while wmctrl read of it, which ends that then."""
+_PAUSE_S = 0.2
 _TITLE = re.compile(r"(0x[0-9a-f]+) +-?\d+ +\S+ ?(.*)")
 _LINE = re.compile(r"(0x[0-9a-f]+) +-?\d+ +(-?\d+) +(-?\d+) +(\d+) +(\d+) +(.*)")
 
@@ -74,9 +76,16 @@ def _wmctrl(verb: str, request: Fields, done: str) -> str:
 def _lines(argv: list[str]) -> list[str]:
     try:
         done = _run(argv)
-        done.check_returncode()
+        for _ in range(_TRIES):
+            if done.returncode == 0:
+                break
+            time.sleep(_PAUSE_S)  # the window manager may be about to write its list
+            done = _run(argv)
     except (OSError, subprocess.SubprocessError) as error:
         raise failed(error) from error
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()
+        raise failed(f"{' '.join(argv)} ended with {done.returncode}: {said[:300]}")
     return done.stdout.decode(errors="replace").splitlines()
 
 

@@ -20,9 +20,12 @@ fi
 """
 
 
-def fake_wmctrl(folder: Path, fails: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_wmctrl(
+    folder: Path, fails: int, monkeypatch: pytest.MonkeyPatch, said: str = "BadWindow"
+) -> None:
     program = folder / "wmctrl"
-    program.write_text(GONE.format(calls=folder / "calls", fails=fails))
+    text = GONE.format(calls=folder / "calls", fails=fails)
+    program.write_text(text.replace("BadWindow", said))
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
@@ -35,10 +38,20 @@ def test_a_window_that_goes_while_it_is_listed_does_no_harm(
     assert [(window.title, window.width) for window in listed()] == [("Notes", 640)]
 
 
+def test_a_window_manager_that_has_no_list_yet_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_wmctrl(tmp_path, 1, monkeypatch, "Cannot get client list properties")
+
+    assert [(window.title, window.width) for window in listed()] == [("Notes", 640)]
+
+
 def test_windows_that_never_stop_going_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_wmctrl(tmp_path, 99, monkeypatch)
 
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError) as refused:
         listed()
+
+    assert "wmctrl -l ended with 1: X Error" in str(refused.value.body)
