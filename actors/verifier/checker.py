@@ -224,7 +224,6 @@ class Checker:
         work.mkdir(mode=0o711)
         for name in ("cache", "home", "tmp"):
             (work / name).mkdir(mode=0o700)
-            self._give(work / name)
         (work / "root").mkdir()
         path = work / "task.json"
         path.write_bytes(task.json)
@@ -232,23 +231,10 @@ class Checker:
         files = {file.name: file.data for file in task.files}
         gold = dict(_cloud_files(task, "expected", "gold"))
         for dest, name in (gold | dict(_cloud_files(task, "result", "files"))).items():
-            self._lay(work / "cache" / dest, files[name])
+            _lay(work / "cache" / dest, files[name])
         for dest, name in _step_files(task):
-            self._lay(work / dest, files[name])
+            _lay(work / dest, files[name])
         return frozenset(gold)
-
-    def _lay(self, target: Path, data: bytes) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-        for made in (target, *target.parents):
-            if made.stat().st_uid == self._uid or made.parent == self.folder:
-                break
-            self._give(made)
-
-    def _give(self, path: Path) -> None:
-        """Let the judging process have it. Without root it gets a copy of its own (`jail.py`)."""
-        if os.geteuid() == 0:
-            os.chown(path, self._uid, self._uid)
 
     def _start(self) -> None:
         if self._zygote is not None and self._zygote.poll() is None:
@@ -352,6 +338,11 @@ def _cloud_files(
         if config and config.get("type") == "cloud_file":
             for path, dest in zip(listed(config["path"]), listed(config["dest"]), strict=True):
                 yield dest, stored_name(path, part)
+
+
+def _lay(target: Path, data: bytes) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data)
 
 
 def _step_files(task: Task) -> Iterator[tuple[str, str]]:

@@ -165,6 +165,8 @@ def _decide_error(error: Raised, gold: frozenset[str]) -> _Decision:
         return "unsupported", f"the checker needs {error.text}, which is not installed"
     if error.is_refused == "True":
         return "unsupported", f"the checker needs the network: {error.text}"
+    if error.kind == "NoNumberError":
+        return "checker_error", f"the metric returned no finite number but a {error.text}"
     if error.kind == "MemoryError":
         return "infra", said
     if error.kind in ("ImportError", "ModuleNotFoundError"):

@@ -136,8 +136,8 @@ def confine(work: str, uid: int) -> None:
     """Give up root, for good, in a root folder that holds only what judging needs.
 
     Args:
-        work: the verdict's folder. `cache`, `home` and `tmp` in it will belong to `uid`; `root`
-            is empty. It keeps its path.
+        work: the verdict's folder. It keeps its path, and is a copy: its `cache`, `home` and `tmp`
+            belong to `uid`. `root` in it is empty.
         uid: the user to become.
     """
     root = os.path.join(work, "root")
@@ -145,11 +145,8 @@ def confine(work: str, uid: int) -> None:
     os.mkdir(f"{root}/tmp")
     os.chmod(f"{root}/tmp", 0o1777)
     for path in _needed():
-        _show(root, path, is_read_only=True)
-    if os.geteuid() == 0:
-        _show(root, work, is_read_only=False)
-    else:
-        _copy_work(work, root, uid)
+        _show(root, path)
+    _copy_work(work, root, uid)
     os.makedirs(f"{root}/proc")
     _mount("proc", f"{root}/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     os.chroot(root)
@@ -176,7 +173,10 @@ def confine(work: str, uid: int) -> None:
 
 
 def _copy_work(work: str, root: str, uid: int) -> None:
-    """Copy the verdict's folder into memory that ends with this process, for another user."""
+    """Copy the verdict's folder into memory that ends with this process, for another user.
+
+    So no file of a check fills a disk of the host's, nor fails because others did.
+    """
     os.makedirs(f"{root}{work}")
     _mount("tmpfs", f"{root}{work}", "tmpfs", _MS_NOSUID | _MS_NODEV, _WORK_OPTIONS)
     for name in sorted(os.listdir(work)):
@@ -205,8 +205,8 @@ def _needed() -> Iterator[str]:
             yield path
 
 
-def _show(root: str, path: str, *, is_read_only: bool) -> None:
-    """Make one file or folder of the host visible below `root`, at its own path."""
+def _show(root: str, path: str) -> None:
+    """Let one file or folder of the host be read below `root`, at its own path."""
     target = root + path
     os.makedirs(os.path.dirname(target), exist_ok=True)
     if os.path.islink(path):
@@ -218,13 +218,13 @@ def _show(root: str, path: str, *, is_read_only: bool) -> None:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
     if os.geteuid() == 0:
         _mount(path, target, None, _MS_BIND)
-        if is_read_only and os.path.isdir(path):
+        if os.path.isdir(path):
             flags = _MS_BIND | _MS_REMOUNT | _MS_RDONLY | _MS_NOSUID | _MS_NODEV
             _mount("none", target, None, flags)
         return
     # Without root a folder shows with what is mounted below it, or not at all.
     _mount(path, target, None, _MS_BIND | _MS_REC)
-    if is_read_only and os.path.isdir(path):
+    if os.path.isdir(path):
         attributes = struct.pack("=4Q", _MS_RDONLY | _MS_NOSUID | _MS_NODEV, 0, 0, 0)
         place = (_AT_FDCWD, target.encode(), _AT_RECURSIVE)
         result = _libc.syscall(_MOUNT_SETATTR, *place, attributes, len(attributes))

@@ -60,6 +60,10 @@ class _Env:
         )
 
 
+class NoNumberError(Exception):
+    """A metric returned what is no finite number. OSWorld's mean of several would hide it."""
+
+
 class _Judgement:
     """One verdict in the making: how far it came, and what ended it."""
 
@@ -94,7 +98,10 @@ class _Judgement:
 
         def call(*arguments: Any, **named: Any) -> Any:
             self.guard.phase = phase
-            return function(*arguments, **named)
+            value = function(*arguments, **named)
+            if phase == "metric" and _number(value) is None:
+                raise NoNumberError(type(value).__name__)
+            return value
 
         return call
 
@@ -112,8 +119,10 @@ def _number(value: Any) -> float | None:
     """The score as a finite float; None for anything that is not one."""
     if not hasattr(value, "__float__") or isinstance(value, str):
         return None
-    number = float(value)
-    return number if math.isfinite(number) else None
+    with contextlib.suppress(TypeError, ValueError, ArithmeticError):
+        number = float(value)
+        return number if math.isfinite(number) else None
+    return None
 
 
 def _evidence(cache: Path) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import random
@@ -80,6 +81,17 @@ def oddly_naming(result: Any) -> float:
     raise ValueError(os.fsdecode(b"\xff"))
 
 
+def filling(result: Any) -> float:
+    """Take all the room for files there is, and succeed if that is less than 2 GiB."""
+    for number in range(8):
+        with Path(result).with_name(f"filler{number}").open("wb") as filler:
+            try:
+                os.posix_fallocate(filler.fileno(), 0, 256 << 20)
+            except OSError as error:
+                return float(error.errno == errno.ENOSPC)
+    return 0.0
+
+
 def nan(result: Any) -> float:
     """Return no number."""
     return float("nan")
@@ -87,6 +99,21 @@ def nan(result: Any) -> float:
 
 def none(result: Any) -> None:
     """Return nothing."""
+
+
+def text(result: Any) -> str:
+    """Say it in words."""
+    return "1.0"
+
+
+def several(result: Any) -> list[float]:
+    """Give a score for each of several."""
+    return [1.0, 1.0]
+
+
+def huge(result: Any) -> int:
+    """Be no float."""
+    return 10**400
 
 
 def seven(result: Any) -> float:
