@@ -19,6 +19,8 @@ _NAME = re.compile(r"(?!\.$)[^\x00-\x1f\x7f]+")
 _NAME_BYTES_MAX = 200
 """Of 255 that a file system takes: OSWorld's checker puts a digest of 37 before some."""
 _PATH_BYTES_MAX = 1000
+_DEPTH_MAX = 100
+"""Python's readers of JSON give up at about ten times that, sooner the deeper they are called."""
 _COMMANDS = ("launch", "execute", "command")
 _TEXTS = {"open": "path", "activate_window": "window_name", "close_window": "window_name"}
 _SOURCES = {"download": "url", "upload_file": "local_path"}
@@ -96,6 +98,8 @@ class TaskReader:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise TaskError(self._file, "whole file", f"is not JSON ({error})") from error
         self.expect(task, dict, "whole file")
+        if _is_nested(task, _DEPTH_MAX):
+            self.refuse("whole file", f"holds lists or objects more than {_DEPTH_MAX} deep")
         return dict(task)
 
     def expect(self, value: Any, kind: type, field: str) -> None:
@@ -318,6 +322,14 @@ class TaskReader:
             self.refuse(field, f"{value!r} names a file that does not lie beside the task")
         if name.startswith("gold/") and not field.startswith("evaluator.expected"):
             self.refuse(field, f"{value!r} is gold: only evaluator.expected may name it")
+
+
+def _is_nested(value: Any, depth_max: int) -> bool:
+    """Whether there are more lists and objects in each other than that."""
+    if not isinstance(value, dict | list):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return depth_max == 0 or any(_is_nested(item, depth_max - 1) for item in items)
 
 
 def _texts_in(value: Any, field: str) -> Iterator[tuple[str, str]]:

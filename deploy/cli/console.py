@@ -33,9 +33,21 @@ class Interrupted(KeyboardInterrupt):
 def show(result: Any, text: str, *, as_json: bool) -> None:
     """Print a result on standard output."""
     if as_json:
-        print(msgspec.json.format(msgspec.json.encode(result, enc_hook=str), indent=2).decode())
+        plain = _printable(msgspec.to_builtins(result, enc_hook=str))
+        print(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
     else:
-        print(text)
+        print(_printable(text))
+
+
+def _printable(value: Any) -> Any:
+    """The same with what is no Unicode, as in names of files, written as escapes."""
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_printable(key): _printable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_printable(item) for item in value]
+    return value
 
 
 def complain(line: str) -> None:

@@ -27,9 +27,8 @@ from envs_node.deploy.tasks.bundle import INSTANCES_MAX, TEMPLATES, bundled_task
 from envs_node.deploy.tasks.grades import (
     GRADES,
     TemplateGrade,
+    add_grades,
     measured,
-    read_grades,
-    write_grades,
 )
 from envs_node.deploy.tasks.template import Template
 from envs_node.messages.lifecycle import SearchSettings
@@ -74,7 +73,7 @@ class GradeVerb(Verb, frozen=True, kw_only=True):
         check_config(config)
         chosen = _choose(self.templates)
         policy = Path(config.policy.path()).name
-        grades = read_grades(self.out)
+        grades = add_grades(self.out, {})  # that it cannot be written is told before hours of work
         attempts = (self.samples + 1) * self.instances
         wanted = [
             template
@@ -84,8 +83,7 @@ class GradeVerb(Verb, frozen=True, kw_only=True):
         done = len(chosen) - len(wanted)
         for batch in _batches(wanted):
             progress = self._roll_out(batch, config, f"grade {done + 1}-{done + len(batch)}")
-            grades |= _graded(batch, policy, progress)
-            write_grades(self.out, grades)
+            grades = add_grades(self.out, _graded(batch, policy, progress))
             done += len(batch)
             tell(f"{done} of {len(chosen)} templates graded in {self.out}")
         rows = {t.name: grades[t.name] for t in chosen if t.name in grades}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -75,16 +77,27 @@ def read_grades(path: Path = GRADES) -> dict[str, TemplateGrade]:
         raise GradesError(f"{path} holds no grades: {error}") from error
 
 
-def write_grades(path: Path, grades: dict[str, TemplateGrade]) -> None:
-    """Write grades sorted by template, the whole file or nothing of it.
+def add_grades(path: Path, grades: dict[str, TemplateGrade]) -> dict[str, TemplateGrade]:
+    """Add grades to a file, or take their place; others may do so at the same time.
+
+    The file is sorted by template, and written as a whole or not at all.
+
+    Returns:
+        What it holds now.
 
     Raises:
-        GradesError: it cannot be written.
+        GradesError: it cannot be written, or holds something else.
     """
-    data = msgspec.json.format(msgspec.json.encode(dict(sorted(grades.items()))), indent=1)
-    written = path.with_name(f"{path.name}.new")
     try:
-        written.write_bytes(data + b"\n")
-        written.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            known = dict(sorted((read_grades(path) | grades).items()))
+            written = path.with_name(f"{path.name}.new")
+            written.write_bytes(msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n")
+            written.replace(path)
+        finally:
+            os.close(folder)
     except OSError as error:
         raise GradesError(f"{path} cannot be written: {error.strerror}") from error
+    return known

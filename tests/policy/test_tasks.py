@@ -296,6 +296,15 @@ def test_what_is_no_file_name_is_refused_as_a_destination(place: str, name: str)
         read_task(msgspec.json.encode(_evaluator(**{place: getter})), FILES, KNOWN, file="t.json")
 
 
+def test_a_task_that_is_nested_without_measure_is_refused() -> None:
+    data = msgspec.json.encode(_evaluator() | {"note": "@"}).replace(
+        b'"@"', b"[" * 900 + b"]" * 900
+    )
+
+    with pytest.raises(TaskError, match="more than 100 deep"):
+        read_task(data, FILES, KNOWN, file="t.json")
+
+
 def test_a_file_that_is_the_folder_of_another_is_refused() -> None:
     evaluator = _evaluator(result={**VM, "dest": "a"}, expected={**GOLD, "dest": "a/b"})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,16 @@ def test_a_search_leaves_out_what_cannot_be_done_and_says_so(
     assert "left out as infeasible: 1 tasks" in capsys.readouterr().err
     with pytest.raises(TasksError, match="--infeasible"):
         without_infeasible(tasks[1:], str(tree))
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_name_that_is_no_unicode_is_told_in_escapes(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], as_json: bool
+):
+    (tmp_path / os.fsdecode(b"\xff.json")).write_text("[]", encoding="utf-8")
+
+    status = Check(tree=tmp_path, cache=tmp_path / "cache", json=as_json).run()
+
+    told = capfd.readouterr().out
+    assert status == 1
+    assert "\\udcff" in (json.loads(told)[0]["file"] if as_json else told)

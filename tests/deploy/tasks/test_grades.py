@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,10 @@ from hypothesis import strategies as st
 from envs_node.deploy.tasks.bundle import TEMPLATES
 from envs_node.deploy.tasks.grades import (
     GradesError,
+    add_grades,
     grade_of,
     measured,
     read_grades,
-    write_grades,
 )
 
 
@@ -52,10 +53,21 @@ def test_grades_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert found is not None
     grades = {"b": found, "a": found}
 
-    write_grades(tmp_path / "grades.json", grades)
+    add_grades(tmp_path / "grades.json", grades)
 
     assert read_grades(tmp_path / "grades.json") == grades
     assert [path.name for path in tmp_path.iterdir()] == ["grades.json"]
+
+
+def test_grades_that_several_add_at_once_are_all_kept(tmp_path: Path) -> None:
+    found = measured("base", 4, [(True, True)])
+    assert found is not None
+    path = tmp_path / "grades.json"
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: add_grades(path, {f"t{number}": found}), range(40)))
+
+    assert len(read_grades(path)) == 40
 
 
 def test_no_file_means_no_grades_and_a_broken_one_is_told(tmp_path: Path) -> None:
@@ -66,7 +78,7 @@ def test_no_file_means_no_grades_and_a_broken_one_is_told(tmp_path: Path) -> Non
     with pytest.raises(GradesError, match="holds no grades"):
         read_grades(broken)
     with pytest.raises(GradesError, match="cannot be written"):
-        write_grades(tmp_path / "no" / "grades.json", {})
+        add_grades(tmp_path / "no" / "grades.json", {})
 
 
 def test_only_bundled_templates_are_graded() -> None:
