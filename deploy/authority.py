@@ -116,7 +116,7 @@ class Authority:
             if current is not None and is_other and is_alive(current.node):
                 raise AuthorityError(
                     f"a node named {current.node} is here already, with another key: stop it, or "
-                    "choose another name with --link.node"
+                    "start this one under another name: `envs-node start --link.node NAME`"
                 )
             use = record.use_of(wanted.key_digest)
             if use is None:
@@ -176,7 +176,9 @@ class Authority:
         if wanted.node != node:
             raise AuthorityError(f"the signing request is that of {wanted.node}, not of {node}")
         if node.lower() in _RESERVED:
-            raise AuthorityError(f"no node may be named {node}: choose another with --link.node")
+            raise AuthorityError(
+                f"no node may be named {node}: choose another, `envs-node start --link.node NAME`"
+            )
         return wanted
 
     def _sign(self, wanted: Request, names: tuple[str, ...], now_s: float) -> bytes:

@@ -16,13 +16,10 @@ from envs_node.deploy.cli.fit import fit_run
 from envs_node.deploy.cli.report import as_text
 from envs_node.deploy.cli.run import RunVerb, run_here
 from envs_node.deploy.cli.verb import run_path
-from envs_node.deploy.config import (
-    Config,
-    check_config,
-)
+from envs_node.deploy.config import Config, ConfigError, check_config
 from envs_node.deploy.run_folder import RunFolder, write_json
 from envs_node.deploy.summary import EvalSummary, Summary, summarise_search
-from envs_node.deploy.tasks.bundle import TEMPLATES, bundled_tasks
+from envs_node.deploy.tasks.bundle import INSTANCES_MAX, TEMPLATES, bundled_tasks
 from envs_node.messages.fit import FitSettings
 from envs_node.messages.tasks import Task
 
@@ -47,6 +44,10 @@ class Demo(RunVerb, frozen=True, kw_only=True):
 
     def run(self) -> int:
         """Search, fit, measure before and after, and print the summary."""
+        for name, value in (("--instances", self.instances), ("--held-out", self.held_out)):
+            if not 1 <= value <= INSTANCES_MAX:
+                problem = f"it must be between 1 and {INSTANCES_MAX}"
+                raise ConfigError(f"{name} is {value}; {problem}")
         config = Config(
             desktop=self.desktop,
             policy=self.policy,

@@ -8,7 +8,7 @@ import msgspec
 import tyro
 
 from envs_node import __version__
-from envs_node.deploy.cli.console import show, watching
+from envs_node.deploy.cli.console import show, tell, watching
 from envs_node.deploy.cli.report import as_text
 from envs_node.deploy.cli.run import RunVerb, run_here
 from envs_node.deploy.cli.task_source import find_tasks
@@ -53,6 +53,8 @@ class Eval(RunVerb, frozen=True, kw_only=True):
         if self.rollouts < 1 or self.k < 1:
             given = f"--rollouts is {self.rollouts} and --k is {self.k}"
             raise ConfigError(f"{given}; pass@k needs at least 1 of each")
+        if self.k > self.rollouts:
+            tell(f"--k is {self.k} and --rollouts {self.rollouts}: pass@{self.rollouts} is told")
         tasks = find_tasks(
             self.tasks,
             self.instances,

@@ -132,7 +132,7 @@ def judge_needs(
         status = "infeasible"
     return TaskNeeds(
         id=path.stem if task is None else task.id,
-        domain=path.parent.name,
+        domain=path.absolute().parent.name,
         file=inspection.file,
         status=status,
         missing=missing,

@@ -330,6 +330,8 @@ def test_what_goes_on_with_nothing_is_refused(refuse: Refuse) -> None:
     ("arguments", "said"),
     [
         (("checker", "where", "--name", "nope"), "no checker is called 'nope'"),
+        (("demo", "--instances", "0"), "--instances is 0; it must be between 1 and 50"),
+        (("demo", "--held-out", "99"), "--held-out is 99; it must be between 1 and 50"),
         (("tasks", "fetch", ".", "--jobs", "0"), "--jobs is 0; it must be at least 1"),
         (("tasks", "fetch", ".", "--file-s", "nan"), "--file-s is nan; it must be at least 1"),
     ],
