@@ -67,6 +67,8 @@ def ending_alike() -> Iterator[None]:
     def interrupt(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell script
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield

@@ -124,7 +124,7 @@ def _task_files(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
         raise TaskError(str(folder), "path", problem) from error
     for entry in entries:
         if entry.is_dir():
-            is_of_task = entry.name in _PARTS and folder.with_name(f"{folder.name}.json").exists()
+            is_of_task = entry.name in _PARTS and Path(f"{folder.absolute()}.json").exists()
             if not is_of_task:
                 yield from _task_files(entry, (*above, place))
         elif entry.suffix == ".json":

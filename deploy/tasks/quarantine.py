@@ -130,7 +130,7 @@ def quarantine_of(folder: Path) -> dict[str, Quarantined]:
         for above in start.parents:
             found |= read_quarantine(above / QUARANTINE)
     seen: set[str] = set()
-    for here, folders, files in os.walk(folder, followlinks=True):
+    for here, folders, files in os.walk(folder.absolute(), followlinks=True):
         real = os.path.realpath(here)
         if real in seen or _is_of_a_task(Path(here)):
             folders.clear()
@@ -143,7 +143,7 @@ def quarantine_of(folder: Path) -> dict[str, Quarantined]:
 
 def _is_of_a_task(folder: Path) -> bool:
     """Whether a task's own files lie there, which may have any name."""
-    return folder.name in _PARTS and folder.parent.with_name(f"{folder.parent.name}.json").exists()
+    return folder.name in _PARTS and Path(f"{folder.parent}.json").exists()
 
 
 def _report(records: Iterable[Admission], unread: Sequence[str] = ()) -> str:

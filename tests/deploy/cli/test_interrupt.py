@@ -106,3 +106,19 @@ def test_a_gate_that_is_ended_leaves_nothing_and_goes_on(
         assert status == 0, second.story()
 
     assert msgspec.json.decode(second.output())["admitted"] == 1
+
+
+def test_sigterm_ends_a_command_in_the_background_of_a_script_too(tmp_path: Path) -> None:
+    """Where the shell has its background ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        node = Node(tmp_path, "storm", "simulate", "--seeds", "1..50")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with node:
+        wait_until(lambda: "seed 1" in node.story(), 60, "the first seed")
+        node.process.terminate()
+        status = node.process.wait(timeout=30)
+
+    assert status == 1, node.story()
+    assert "Traceback" not in node.story()

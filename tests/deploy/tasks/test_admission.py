@@ -245,6 +245,23 @@ def test_a_list_holds_whatever_its_folder_is_called_and_through_links(
         find_tasks(str(tree / searched), 1, 0, read_checker(checker_folder()))
 
 
+@pytest.mark.parametrize("searched", ["files", ".", "a.json"])
+def test_a_list_is_looked_for_from_the_folder_where_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searched: str
+) -> None:
+    place = tmp_path / "files" if searched == "files" else tmp_path
+    (tmp_path / "files").mkdir()
+    (place / "a.json").write_bytes(FOLDER.json)
+    monkeypatch.chdir(tmp_path)
+    checker = read_checker(checker_folder())
+
+    assert len(find_tasks(searched, 1, 0, checker)) == 1
+
+    write_lists(place, [msgspec.structs.replace(RECORD, task_sha256=FOLDER.sha256)], ())
+    with pytest.raises(TasksError, match="quarantined"):
+        find_tasks(searched, 1, 0, checker)
+
+
 def test_two_gates_may_write_into_one_folder(tmp_path: Path) -> None:
     writers = []
     for _ in range(3):
