@@ -44,7 +44,7 @@ _WAYS_OUT = {
 }
 
 
-_SUDO = re.compile(r"\bsudo\b")
+_SUDO = re.compile(r"(?:^|[\s;|&(`])sudo\s")
 
 
 class _Program(NamedTuple):

@@ -89,6 +89,7 @@ def test_files_that_do_not_fit_into_a_message_are_refused_with_their_size(tmp_pa
 
 _LAUNCH: Any = {"type": "launch", "parameters": {"command": ["vlc"]}}
 _SUDO: Any = {"type": "execute", "parameters": {"command": "echo p | sudo -S ls", "shell": True}}
+_ABOUT_SUDO: Any = {"type": "execute", "parameters": {"command": ["cat", "/etc/sudo.conf"]}}
 _TAB: Any = {"type": "chrome_open_tabs", "parameters": {"urls_to_open": ["https://a.org/"]}}
 _LOGIN: Any = {"type": "login", "parameters": {"settings_file": "s", "platform": "googledrive"}}
 
@@ -108,6 +109,7 @@ _LOGIN: Any = {"type": "login", "parameters": {"settings_file": "s", "platform":
         ({"evaluator": {**RULED, "func": "compare_audios"}}, "unsupported", "needs librosa"),
         ({"evaluator": {**RULED, "func": "no_such"}}, "unsupported", "no metric"),
         ({"config": [_SUDO], "evaluator": RULED}, "unsupported", "runs sudo, and a desktop's user"),
+        ({"config": [_ABOUT_SUDO], "evaluator": RULED}, "offline", ""),
         ({"config": [], "evaluator": {**RULED, "postconfig": [_SUDO]}}, "unsupported", "runs sudo"),
         ({"config": [{"type": "dance", "parameters": {}}]}, "unsupported", "no set-up type"),
     ],
