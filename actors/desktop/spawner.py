@@ -121,6 +121,7 @@ def serve(channel: socket.socket) -> None:
 def main() -> None:
     """Serve on the file descriptor named in the arguments: fd, parent's pid or 0."""
     handle, parent = int(sys.argv[1]), int(sys.argv[2])
+    os.umask(0o022)  # what it makes is seen by the desktop's user, whatever ours sees
     kernel.control(kernel.CHILD_SUBREAPER, 1)
     if parent:
         kernel.control(kernel.PDEATHSIG, signal.SIGKILL)

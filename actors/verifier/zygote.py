@@ -273,6 +273,7 @@ def main() -> None:
     """Serve orders until standard input ends, then remove the working folder."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    os.umask(0o022)  # folders of the root that it makes are entered by another user
     orders = _read_lines()
     setup = next(orders)
     try:

@@ -141,6 +141,19 @@ def test_what_a_broken_checker_says_is_no_fault_of_the_task(tmp_path: Path) -> N
     assert "could not tell" in (tmp_path / "admission.md").read_text()
 
 
+def test_who_lets_nobody_read_new_files_has_desktops_and_verdicts_all_the_same() -> None:
+    before = os.umask(0o077)
+    try:
+        with Launcher() as launcher:
+            gate = Gate(read_checker(checker_folder()), lambda: Sandbox(launcher), repeats=1)
+            record = gate.admit(FOLDER, bundled_solution(FOLDER))
+            gate.close()
+    finally:
+        os.umask(before)
+
+    assert record.is_admitted, record.reason
+
+
 def test_a_task_that_was_changed_has_no_solution_of_the_bundle() -> None:
     other = with_evaluator("exact_match", ["echo"], {"expected": "x"})
 
