@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import resource
 from pathlib import Path
 
@@ -47,8 +48,10 @@ def test_a_node_with_more_desktops_than_its_host_has_room_for_starts_what_fits_a
 
 def see_one_start_and_two_wait(folder: Path, url: str, desk: Node) -> None:
     desk.wait_for(r"(RLIMIT_NOFILE: .* ulimit -n .*desktop.refused)", 60)
+    looks = itertools.count(1)
+    wait_until(lambda: look(folder, url, next(looks))[0] == 1, 60, "the head to hear of it")
 
-    code, status = look(folder, url, 1)
+    code, status = look(folder, url, next(looks))
     (node,) = (node for node in status.nodes if node.node == "desk")
     waiting = [d for d in node.report.desktops if d.state == "waiting"]
     assert code == 1

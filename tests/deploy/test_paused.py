@@ -31,6 +31,13 @@ def _desktop_states(folder: Path, url: str) -> list[str]:
     return [desktop["state"] for node in nodes for desktop in node["report"]["desktops"]]
 
 
+LONG = (
+    "--search.looks-max", "100",
+    "--search.leaves-task-max", "1000",
+    "--search.actions-task-max", "100000",
+)  # fmt: skip
+
+
 def test_a_search_without_a_policy_is_paused_and_names_the_way_out(tmp_path: Path) -> None:
     tasks = [t for t in bundled_tasks("train", 1) if t.apps == ("mousepad",)][:1]
     write_tasks(tmp_path / "tasks", tuple(tasks))
@@ -45,7 +52,7 @@ def test_a_search_without_a_policy_is_paused_and_names_the_way_out(tmp_path: Pat
         policy.wait_for(r"(policy listens at)", UP_S)
         start_desktop = ("start", "--role", "desktop", "--desktop.count", "1", *to)
         nodes.enter_context(Node(tmp_path, "desktop", *start_desktop))
-        searching = ("search", "tasks", "--head", url, "--run", "night")
+        searching = ("search", "tasks", "--head", url, "--run", "night", *LONG)
         search = nodes.enter_context(Node(tmp_path, "search", *searching))
         wait_until(lambda: "working" in _desktop_states(tmp_path, url), UP_S, "a desktop at work")
 
