@@ -78,10 +78,10 @@ class Search(RunVerb, frozen=True, kw_only=True):
             tasks = tasks if self.infeasible else without_infeasible(tasks, self.tasks)
         else:
             folder, config = self._resumed(self.resume, config)
-        began = time.monotonic()
-        progress = self._conduct(folder, config, tasks)
         is_ours = self.resume is not None and not self.head
         earlier = read_summary(folder) if is_ours else Summary(run=folder.run, version=__version__)
+        began = time.monotonic()
+        progress = self._conduct(folder, config, tasks)
         found = summarise_search(progress, max(progress.desktops, 1))
         summary = with_search(earlier, found, time.monotonic() - began)
         if not self.head:

@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from envs_node.actors.ledger.store import LedgerStore
+from envs_node.deploy.run_folder import RunFolder, write_json
+from envs_node.deploy.summary import Summary, read_summary
 from envs_node.deploy.tasks.bundle import bundled_tasks, write_tasks
 from tests.deploy.nodes import (
     Node,
@@ -59,6 +61,8 @@ def test_a_search_ends_cleanly_and_resume_goes_on(tmp_path: Path, how: signal.Si
     wait_until(lambda: not alive(below), 5, f"the end of {len(below)} processes")
     assert mounts() <= mounted
 
+    earlier = Summary(run="r-1", version="0", wall_s={"search": 26.0, "fit": 5.0, "all": 31.0})
+    write_json(run / "summary.json", earlier)
     with Node(tmp_path, "second", "search", "--resume", "r-1", "--json") as second:
         status = second.process.wait(timeout=150)
         assert status == 0, second.story()
@@ -73,7 +77,10 @@ def test_a_search_ends_cleanly_and_resume_goes_on(tmp_path: Path, how: signal.Si
         kept = store.trajectories(certified_only=False)
     assert len({found.path for found in kept}) == len(kept)
     assert sum(found.is_certified for found in kept) == summary["distinct"]
-    assert (run / "summary.json").is_file()
+    after = read_summary(RunFolder(run))
+    assert after.search is not None
+    assert after.wall_s["fit"] == 5.0, "what else was done before stays"
+    assert 31.0 < after.wall_s["all"] < 31.0 + 150
 
 
 @pytest.mark.parametrize(
