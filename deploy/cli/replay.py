@@ -65,6 +65,9 @@ class Replay(Verb, frozen=True, kw_only=True):
             return show_drift(
                 [RunFolder(journal.parent) for journal in journals], as_json=self.json
             )
+        own = self.folder / "journal"
+        if own in journals and (self.step or self.actor or self.until is not None):
+            journals = [own]  # a demo's folder holds the runs of its evals, too
         # Actors that live again tell their story again; it was told when the run was on.
         with keep_logs(node="replay", to_stderr=False):
             if self.step or self.until is not None:
@@ -90,9 +93,6 @@ class Replay(Verb, frozen=True, kw_only=True):
         return 0 if is_same else 1
 
     def _step(self, journals: list[Path]) -> int:
-        own = self.folder / "journal"
-        if own in journals:  # a demo's folder holds the runs of its evals, too
-            journals = [own]
         if len(journals) > 1:
             inside = ", ".join(str(journal.parent) for journal in journals)
             raise RunFolderError(f"{self.folder} holds several runs; name one of {inside}")

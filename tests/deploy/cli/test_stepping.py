@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,23 @@ def test_until_an_entry_the_state_is_printed_and_what_is_not_there_refused(
     assert refused == 2
     assert "no entry 100000 in" in complaint
     assert "they are 0 to" in complaint
+
+
+def test_of_a_run_with_others_inside_it_its_own_actors_are_looked_at(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A demo's folder holds its evals."""
+    shutil.copytree(run, tmp_path / "demo")
+    shutil.copytree(run, tmp_path / "demo" / "eval-after")
+
+    code, said, _ = replay(capsys, tmp_path / "demo", "--until", 20, "--json")
+    again, reports, _ = replay(capsys, tmp_path / "demo", "--actor", SEARCH, "--json")
+    everything, all_reports, _ = replay(capsys, tmp_path / "demo", "--json")
+
+    assert (code, again, everything) == (0, 0, 0)
+    assert msgspec.json.decode(said, type=Stepped).until == 20
+    assert len(msgspec.json.decode(reports)) == 1
+    assert len(msgspec.json.decode(all_reports)) == 2
 
 
 def test_on_a_terminal_it_goes_on_jumps_shows_the_state_and_quits(run: Path) -> None:
