@@ -29,7 +29,7 @@ from envs_node.messages.base import WIRE_BYTES_MAX, ActorName, Message, RunId
 from envs_node.messages.enrol import FetchAuthority
 from envs_node.messages.lifecycle import ActorFailed, Join, JoinFailed
 from envs_node.messages.search import Idle, Tick, WorkerFreed, WorkWanted
-from tests.actors.secure_world import ECHO, TLS, World, until
+from tests.actors.secure_world import ECHO, TLS, World, dial_at_last, until
 
 ASK = WorkWanted(worker=ECHO)
 
@@ -252,17 +252,6 @@ async def test_who_sends_more_than_anybody_may_disturbs_nobody(tmp_path: Path) -
             flood.dial(world.url, block=False)
             await flood.asend(bytes(WIRE_BYTES_MAX + 1))
             await until(lambda: world.answers >= seen + 20)
-
-
-def dial_at_last(socket_: pynng.Socket, url: str) -> None:
-    """Dial, and again where the handshake was cut short; who does not wait does so by itself."""
-    for _ in range(4):
-        try:
-            socket_.dial(url, block=True)
-        except pynng.CryptoError:
-            continue
-        return
-    socket_.dial(url, block=True)
 
 
 async def test_a_stranger_that_goes_on_after_refusals_is_cut_off(tmp_path: Path) -> None:
