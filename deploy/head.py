@@ -11,6 +11,7 @@ import msgspec
 import structlog
 import trio
 
+from envs_node import __version__
 from envs_node.actors.base import Actor
 from envs_node.actors.head.actor import Standing
 from envs_node.actors.ledger.actor import LedgerActor
@@ -25,7 +26,7 @@ from envs_node.deploy.parts import HeadParts
 from envs_node.deploy.run_folder import RunFolder, find_unfinished, write_json
 from envs_node.deploy.run_journal import RunJournal
 from envs_node.deploy.slot import tell_crash
-from envs_node.deploy.summary import read_summary, summarise_search, with_search
+from envs_node.deploy.summary import Summary, summarise_search
 from envs_node.messages.base import ActorName, EnvsError, TaskId
 from envs_node.messages.journal import JournalError
 from envs_node.messages.lifecycle import Crashed, SearchSettings, StartRun
@@ -365,7 +366,7 @@ def _mark_stopped(folder: RunFolder, progress: Progress | None) -> None:
         write_json(folder.progress, progress)
         if folder.manifest().kind == "search":
             found = summarise_search(progress, progress.desktops)
-            write_json(folder.summary, with_search(read_summary(folder), found, 0.0))
+            write_json(folder.summary, Summary(run=folder.run, version=__version__, search=found))
 
 
 def _search(task_id: TaskId) -> ActorName:

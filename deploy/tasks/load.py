@@ -87,6 +87,11 @@ def inspect_each(
         yield _inspect(file, vocabulary, taken, cache, is_shape_only)
 
 
+def is_of_a_task(folder: Path) -> bool:
+    """Whether a task's own files lie there, which may have any name."""
+    return folder.name in _PARTS and Path(f"{folder.parent.absolute()}.json").exists()
+
+
 def _inspect(
     file: Path,
     vocabulary: Vocabulary,
@@ -124,8 +129,7 @@ def _task_files(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
         raise TaskError(str(folder), "path", problem) from error
     for entry in entries:
         if entry.is_dir():
-            is_of_task = entry.name in _PARTS and Path(f"{folder.absolute()}.json").exists()
-            if not is_of_task:
+            if not is_of_a_task(entry):
                 yield from _task_files(entry, (*above, place))
         elif entry.suffix == ".json":
             yield entry

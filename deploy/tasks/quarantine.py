@@ -15,10 +15,10 @@ from pathlib import Path
 import msgspec
 
 from envs_node.deploy.tasks.admission import Admission
+from envs_node.deploy.tasks.load import is_of_a_task
 from envs_node.messages.base import EnvsError
 
 RECORDS, REPORT, QUARANTINE = "admission.jsonl", "admission.md", "quarantine.jsonl"
-_PARTS = ("files", "gold")
 
 
 class QuarantineError(EnvsError):
@@ -132,18 +132,13 @@ def quarantine_of(folder: Path) -> dict[str, Quarantined]:
     seen: set[str] = set()
     for here, folders, files in os.walk(folder.absolute(), followlinks=True):
         real = os.path.realpath(here)
-        if real in seen or _is_of_a_task(Path(here)):
+        if real in seen or is_of_a_task(Path(here)):
             folders.clear()
             continue
         seen.add(real)
         if QUARANTINE in files:
             found |= read_quarantine(Path(here) / QUARANTINE)
     return found
-
-
-def _is_of_a_task(folder: Path) -> bool:
-    """Whether a task's own files lie there, which may have any name."""
-    return folder.name in _PARTS and Path(f"{folder.parent}.json").exists()
 
 
 def _report(records: Iterable[Admission], unread: Sequence[str] = ()) -> str:

@@ -75,12 +75,7 @@ def _wmctrl(verb: str, request: Fields, done: str) -> str:
 
 def _lines(argv: list[str]) -> list[str]:
     try:
-        done = _run(argv)
-        for _ in range(_TRIES):
-            if done.returncode == 0:
-                break
-            time.sleep(_PAUSE_S)  # the window manager may be about to write its list
-            done = _run(argv)
+        done = _run(argv, is_retried=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise failed(error) from error
     if done.returncode:
@@ -89,9 +84,13 @@ def _lines(argv: list[str]) -> list[str]:
     return done.stdout.decode(errors="replace").splitlines()
 
 
-def _run(argv: list[str]) -> subprocess.CompletedProcess[bytes]:
+def _run(argv: list[str], *, is_retried: bool = False) -> subprocess.CompletedProcess[bytes]:
+    """Run wmctrl, and again when a window went meanwhile; with `is_retried` after any failure."""
     for _ in range(_TRIES):
         done = subprocess.run(argv, capture_output=True, timeout=_TIMEOUT_S)
-        if b"BadWindow" not in done.stderr:
+        if b"BadWindow" in done.stderr:
+            continue
+        if not (is_retried and done.returncode):
             break
+        time.sleep(_PAUSE_S)  # the window manager may be about to write its list
     return done

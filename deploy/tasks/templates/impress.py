@@ -11,15 +11,15 @@ from envs_node.messages.actions import Finish, Key, Type
 
 _PATH = f"{HOME}/talk.pptx"
 _SAVE = (Key(keys=("ctrl", "s")), Finish())
-# LibreOffice writes its own outlines, fonts and backgrounds. Texts, sizes, bold, italic and
-# underline stay judged.
-_LOOSE = {
+LOOSE = {
     "examine_shape": False,
     "examine_font_name": False,
     "examine_color_rgb": False,
     "examine_bullets": False,
     "examine_background_color": False,
 }
+"""LibreOffice writes its own outlines, fonts and backgrounds. Texts, sizes, styles and where a line
+begins stay judged."""
 
 
 def _instance(
@@ -31,7 +31,7 @@ def _instance(
             upload("talk.pptx"),
             launch("soffice", "--norestore", "--nologo", "--impress", _PATH),
         ),
-        evaluator=compare("compare_pptx_files", _PATH, "talk.pptx", **_LOOSE),
+        evaluator=compare("compare_pptx_files", _PATH, "talk.pptx", **LOOSE),
         oracle=solution + _SAVE,
         files={"talk.pptx": documents.slides(before)},
         gold={"talk.pptx": gold},

@@ -18,19 +18,11 @@ from envs_node.deploy.tasks.office import (
 )
 from envs_node.deploy.tasks.osworld import Json, all_of, compare
 from envs_node.deploy.tasks.template import ClickOn, Instance, OracleStep
+from envs_node.deploy.tasks.templates.impress import LOOSE
 from envs_node.messages.actions import Key, Type
 
 _PATH = document_path("impress")
 _NEXT = menu("Slide", "Navigate", "To Next Slide")
-# LibreOffice writes its own outlines, fonts and backgrounds. Texts, sizes, styles and where a
-# line begins stay judged.
-_LOOSE = {
-    "examine_shape": False,
-    "examine_font_name": False,
-    "examine_color_rgb": False,
-    "examine_bullets": False,
-    "examine_background_color": False,
-}
 
 
 def _pages(chance: random.Random, count: int) -> list[list[str]]:
@@ -42,7 +34,7 @@ def _pages(chance: random.Random, count: int) -> list[list[str]]:
 
 
 def _same_slides() -> Json:
-    return compare("compare_pptx_files", _PATH, "talk.pptx", **_LOOSE)
+    return compare("compare_pptx_files", _PATH, "talk.pptx", **LOOSE)
 
 
 def _ruled(metric: str, **rules: object) -> Json:
